@@ -399,6 +399,7 @@ EXPECT_KEYS: Mapping[str, str] = {
     "expected_tool_calls": "tool_calls",
     "expected_response": "response",
     "expected_behavior": "behavior",
+    "expected_world": "state_of_world",
 }
 """Keys of `expect` in a suite for fields of EvalCase, if they differ."""
 
@@ -407,7 +408,8 @@ EXPECT_KEYS: Mapping[str, str] = {
 class EvalCase:
     """The input of an evaluator, of one turn, or with its `turns` of a whole conversation.
 
-    - What was seen: `user_text`, `tool_calls` (`calls_unseen`), `reasoning_steps`, `response_text`, `resources`, `tree`
+    - What was seen: `user_text`, `tool_calls` (`calls_unseen`), `reasoning_steps`, `response_text`, `resources`,
+      `tree`, `world`
     - What was expected: `expected_tool_calls`, `expected_response` and all that begins so, `response_contains`,
       `tool_calls_order`, `tool_calls_count`, `tool_outputs`, `forbidden_calls`
     - Context: `tools`, `tool_classes`, `user_goal`, `knowledge`, `profile`, `tasks`, `constraints`, `prices`,
@@ -458,6 +460,10 @@ class EvalCase:
     """The agents that this one should have asked, or must not have asked."""
     tree: Any
     """The turn with the turns of other agents that it caused: an `agent_tree.AgentTurn`."""
+    world: Mapping[str, Any] | None
+    """What a probe saw afterwards, `{"seen": value}`, or why it failed, `{"error": reason}`; None: nothing probed."""
+    expected_world: Mapping[str, Any] | None
+    """`{"equals": value}`, which may be or contain placeholders."""
     forbidden_calls: tuple[ExpectedCall, ...] | None
     """Calls that must not be made. Names may be patterns and classes; without arguments, whatever the arguments."""
     history: tuple[EvalCase, ...]
@@ -491,6 +497,8 @@ class EvalCase:
         tool_classes: ToolClasses | None = None,
         expected_agents: Iterable[ExpectedAgent | Mapping[str, Any] | str] | None = None,
         tree: Any = None,
+        world: Mapping[str, Any] | None = None,
+        expected_world: Mapping[str, Any] | None = None,
         forbidden_calls: Iterable[ExpectedCall | Mapping[str, Any]] | None = None,
         history: Iterable[EvalCase | Mapping[str, Any]] | None = None,
         turns: Iterable[EvalCase | Mapping[str, Any]] | None = None,
@@ -525,6 +533,8 @@ class EvalCase:
             tool_classes=tool_classes,
             expected_agents=None if expected_agents is None else tuple(map(expected_agent, expected_agents)),
             tree=tree,
+            world=world,
+            expected_world=expected_world,
             forbidden_calls=None
             if forbidden_calls is None
             else _models(forbidden_calls, ExpectedCall, forbidden_call, "forbidden_calls"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from .evaluator import FAILURES
 from .options import OptionError
@@ -53,7 +54,7 @@ def load_plugin(path: Path) -> tuple[str, ...]:
     Those that it has for other tools, such as arksim's metrics, are registered too; the names of these are returned.
     Raises OptionError with the name of the file if it is missing or fails, or one cannot be created.
     """
-    module_name = f"a2a_eval_plugin:{path.resolve()}"
+    module_name = _module_name(path)
     if module_name not in sys.modules:
         try:
             with _importable(path.parent):
@@ -67,8 +68,22 @@ def load_plugin(path: Path) -> tuple[str, ...]:
     return names
 
 
+def plugin_function(path: Path, name: str) -> Callable[..., Any]:
+    """The function of that name in the Python file at `path`, which is loaded as `load_plugin` does. Raises
+    OptionError."""
+    load_plugin(path)
+    function = getattr(sys.modules[_module_name(path)], name, None)
+    if not callable(function):
+        raise OptionError(f"{path} has no function {name}")
+    return function  # type: ignore[no-any-return]  # of a file
+
+
 _REGISTERED = "__foreign_evaluators__"
 """The attribute of a loaded file with the names of its evaluators for other tools."""
+
+
+def _module_name(path: Path) -> str:
+    return f"a2a_eval_plugin:{path.resolve()}"
 
 
 def install_foreign_names() -> None:

@@ -189,6 +189,7 @@ EXPECTATION_WORDS = {
     "forbidden_calls": "forbidden calls",
     "agents": "agents asked",
     "state": "state at the end",
+    "state_of_world": "state of the world",
 }
 """Names of expectations for people, by their keys in suites."""
 

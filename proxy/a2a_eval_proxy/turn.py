@@ -94,7 +94,7 @@ STARTS_TRACE = TurnLinks()
 
 _IN_MEMORY = ("parent_span_id", "shown_by", "links")
 """Fields of a turn that are not in its JSON."""
-_OPTIONAL = ("agent_name", "agent_card", "attempt", "given", "simulated_user", "usage", "spans")
+_OPTIONAL = ("agent_name", "agent_card", "attempt", "given", "simulated_user", "usage", "spans", "world")
 """Fields that are in the JSON if they are not None."""
 
 
@@ -145,6 +145,9 @@ class Turn:
     `total_tokens`, `cost`, `models` (tokens by name), `source` of the tokens, `at_least` (true: a part of them)."""
     spans: list[dict[str, Any]] | None = None
     """What its traces show of the agent's work, by start: see `traces.merge.spans_of`. None: no spans, not in JSON."""
+    world: dict[str, Any] | None = None
+    """What probes saw after this `turn`, and in the last one of a `case` after that: of each, `{"seen": value}`, or why
+    it failed, `{"error": reason}`. None: nothing was probed, not in JSON."""
     links: TurnLinks | None = None
     """None: only the store has them. Not in JSON."""
 

@@ -200,6 +200,8 @@ def test_a_case_comes_back_from_json_whole():
         tool_classes={"reads": ["get_*"], "writes": ["a"]},
         expected_agents=["orders", {"name": "payroll", "at_most": 0}, {"name": "refunds", "given": ["ORD-1"]}],
         forbidden_calls=[{"name": "delete_*"}],
+        world={"seen": None},
+        expected_world={"equals": None},
         history=[{"user_text": "before"}],
         turns=[{"results": [EvalResult("m", 0.5, passed=True, threshold=0.5, label="l")]}],
         results=[EvalResult.skipped("n", "why")],

@@ -278,14 +278,8 @@ def arguments_match(expected: Arguments | None, actual: Arguments | None, rule: 
 
 
 def outcome_differences(expected: ExpectedCall, actual: ToolCall, rule: Matcher) -> list[Difference]:
-    """The differences of the result and error from the expected ones. An unknown one is never as expected.
-
-    The options of `rule` apply as to arguments; where arguments are ignored or compared by a plain function, the
-    values must be equal.
-    """
-    if not isinstance(rule, ArgumentMatcher):
-        rule = ArgumentMatcher()
-    mode: MatchMode = "exact" if rule.mode == "ignore" else rule.mode
+    """The differences of the result and error from the expected ones (`value_differences`). An unknown one is never as
+    expected."""
     found = []
     for part, wanted in expected.outcome.items():
         if part == "succeeded":
@@ -300,8 +294,15 @@ def outcome_differences(expected: ExpectedCall, actual: ToolCall, rule: Matcher)
             found.append(Difference("", "unknown", wanted, part=part))
         else:
             given = text if is_text(wanted) else from_json(text)
-            found += [replace(difference, part=part) for difference in rule._compare(wanted, given, "", mode)]
+            found += [replace(difference, part=part) for difference in value_differences(wanted, given, rule)]
     return found
+
+
+def value_differences(expected: Any, actual: Any, rule: Matcher, path: str = "") -> list[Difference]:
+    """The differences of any JSON value, whose place is `path`: by the options of `rule`, but where that ignores
+    arguments or is a plain function, the values must be equal."""
+    matcher = rule if isinstance(rule, ArgumentMatcher) else ArgumentMatcher()
+    return list(matcher._compare(expected, actual, path, "exact" if matcher.mode == "ignore" else matcher.mode))
 
 
 _OF_TEXTS = ("$regex", "$json", "$sql", "$same")

@@ -87,7 +87,7 @@ class External(AsyncEvaluator):
             "options": dict(self.options or {}),
             "case": case.to_dict(),
         }
-        output = await _run(self.command, json.dumps(request, default=str).encode(), self.timeout, self.folder)
+        output = await output_of(self.command, json.dumps(request, default=str).encode(), self.timeout, self.folder)
         try:
             return measurement_of(json.loads(output), self.labels)
         except (ValueError, RecursionError) as error:
@@ -122,7 +122,7 @@ class _Program(asyncio.SubprocessProtocol):
         self.closed.set()
 
 
-async def _run(command: Sequence[str], data: bytes, timeout_s: float, folder: str | None) -> bytes:
+async def output_of(command: Sequence[str], data: bytes, timeout_s: float, folder: str | None) -> bytes:
     """The output of the program for the input `data`. Raises ExternalError. Leaves nothing of its group running."""
     loop = asyncio.get_running_loop()
     try:
@@ -132,8 +132,9 @@ async def _run(command: Sequence[str], data: bytes, timeout_s: float, folder: st
     stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
     with closing(transport):
         try:
-            stdin.write(data)  # a program need not read it
-            stdin.write_eof()
+            with suppress(RuntimeError):  # of uvloop, where it is closed: a program need not read it
+                stdin.write(data)
+                stdin.write_eof()
             async with asyncio.timeout(timeout_s):
                 await program.done.wait()
         except TimeoutError:
@@ -141,7 +142,7 @@ async def _run(command: Sequence[str], data: bytes, timeout_s: float, folder: st
         finally:
             with suppress(ProcessLookupError, PermissionError):  # all have ended already
                 os.killpg(transport.get_pid(), signal.SIGKILL)
-            if stdin.get_write_buffer_size():
+            if not stdin.is_closing() and stdin.get_write_buffer_size():
                 stdin.abort()
             with suppress(TimeoutError):  # a process that has left the group holds a pipe, but the output is read
                 async with asyncio.timeout(_END_S):

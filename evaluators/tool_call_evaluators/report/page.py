@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from ..judged.base import band
@@ -239,15 +238,14 @@ def _differing(difference: Difference, short: Shortener) -> dict[str, Any]:
     return row
 
 
-_IN_LINES = ("tool_calls", "forbidden_calls", "agents", "state")
+_IN_LINES = ("tool_calls", "forbidden_calls", "agents")
 
 
 def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     """The other expectations, in addition to the calls that are compared, by their names for people."""
-    values = {item.name: getattr(expect, item.name, None) for item in fields(Expectation)}
     return {
         EXPECTATION_WORDS[name]: short.value(value)
-        for name, value in values.items()
+        for name, value in (expect.values if expect else {}).items()
         if value is not None and name not in _IN_LINES
     }
 

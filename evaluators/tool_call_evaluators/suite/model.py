@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import partial
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from a2a_tool_capture.models import ToolCall
 from a2a_tool_capture.wire import BINDINGS, SETTLED_STATES
+from pydantic import AfterValidator, ValidationInfo
 
 from ..agent_tree import AgentTurn, calls_of_all
 from ..evaluator import EvaluatorBase, Scope
@@ -44,7 +45,7 @@ from ..model import (
     expected_output,
     forbidden_call,
 )
-from ..plugins import load_plugin
+from ..plugins import load_plugin, plugin_function
 from ..registry import evaluator_class, get_evaluator, named_options
 from ..resources import Prices, read_prices
 from ..simulation.settings import SimulatedUserSettings, UserSettings
@@ -69,6 +70,7 @@ from ..suite_fields import (
     one_of,
     text,
     text_or_texts,
+    texts,
     whole_number,
 )
 from ..texts import listed
@@ -79,10 +81,12 @@ from .yaml_document import read_source
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """The directory of the suite's file (None without a file), and whether plug-ins outside it may run."""
+    """The directory of the suite's file (None without a file), and whether plug-ins outside it may run. `kept`: it is
+    the suite that a run keeps, without what it starts."""
 
     folder: Path | None = None
     allow_plugins: bool = False
+    kept: bool = False
 
 
 def code_path(file: str, context: ReadContext) -> Path:
@@ -215,6 +219,7 @@ def _seconds(value: Any) -> float:
     return number(value)
 
 
+_SECONDS = Value(_seconds, {"type": "number", "exclusiveMinimum": 0})
 _AGENT = Value(_agent, {"type": "string", "pattern": "^(openai:)?https?://|^python:"}, write=_absolute, in_context=True)
 
 
@@ -230,7 +235,7 @@ class AgentDefaults(SuiteFields):
     """The protocol binding. Default: the first that the agent's card offers."""
     streaming: Boolean | None = None
     """Whether to stream. Default: as the agent's card says."""
-    timeout: Annotated[float, Value(_seconds, {"type": "number", "exclusiveMinimum": 0})] | None = None
+    timeout: Annotated[float, _SECONDS] | None = None
     """Timeout of a turn, in seconds."""
     concurrency: Annotated[int, whole_number(1, 1_000)] | None = None
     """Maximum number of concurrent conversations."""
@@ -456,6 +461,79 @@ _States = Annotated[
     Value(_states, {"anyOf": [_STATE, {"type": "array", "items": _STATE, "minItems": 1}]}, write=_written),
 ]
 
+
+def _matched(value: Any) -> Any:
+    check_placeholders(value)
+    return value
+
+
+_FUNCTION = re.compile(r"^.+\.py:\w+$", re.ASCII)
+
+
+def _function(value: Any) -> str:
+    if not _FUNCTION.match(text(value)):
+        raise FieldError(f"expected FILE.py:FUNCTION, got {kind(value)}")
+    return text(value)
+
+
+_HTTP_URL = Value(_url, {"type": "string", "pattern": "^https?://"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpProbe(SuiteFields):
+    """A request whose answer is the state: null where the status is 404 or 410, and nothing is known for any other than
+    2xx."""
+
+    url: Annotated[str, _HTTP_URL]
+    """`{case_id}` and `{context_id}` stand for the ids of the case and of the conversation."""
+    method: Text = "GET"
+    headers: Mapping[str, Text] = field(default_factory=dict)
+    """`${VARIABLE}` stands for an environment variable."""
+    body: Any = None
+    """A text, or JSON data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldExpectation(SuiteFields):
+    """What a probe should see as soon as the agent has answered. Needs one of `http`, `command` and `python`."""
+
+    http: HttpProbe | None = None
+    command: Annotated[tuple[str, ...], Value(texts, {**TEXTS, "minItems": 1})] | None = None
+    """A program, with its arguments, that writes the state: it reads `{case_id, context_id, user_text, response_text}`
+    as JSON."""
+    python: Annotated[str, Value(_function, {"type": "string", "pattern": _FUNCTION.pattern})] | None = None
+    """`FILE.py:FUNCTION`, which gets such an object, and returns the state."""
+    timeout: Annotated[float, _SECONDS] = 10.0
+    """In seconds."""
+    folder: Text | None = None
+    """The directory of `command` and `python`. Default: the suite's."""
+    equals: Annotated[Any, Value(_matched)]
+    """The expected state: a text, or JSON data. It may be or contain placeholders."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """That of `python`. Raises OptionError."""
+        file, _, name = (self.python or "").rpartition(":")
+        return plugin_function(Path(self.folder or "", file), name)
+
+
+def _startable(state: WorldExpectation, info: ValidationInfo) -> WorldExpectation:
+    """With the absolute directory of what it starts, which is loaded. Raises FieldError if it may not be started."""
+    context: ReadContext = info.context or ReadContext()
+    probes = [name for name in ("http", "command", "python") if getattr(state, name) is not None]
+    if context.kept:
+        return state
+    if len(probes) != 1:
+        raise FieldError("needs one of http, command and python")
+    if context.folder is None:
+        raise FieldError("may only be set in a suite file: it decides what is run and asked", *probes)
+    state = replace(state, folder=str((context.folder / (state.folder or "")).resolve()))
+    if state.python:
+        at("python", lambda name: code_path(f"{state.folder}/{name.rpartition(':')[0]}", context), state.python)
+        at("python", lambda _: state.function, state.python)
+    return state
+
+
 _CASE_FIELDS = {key: field for field, key in EXPECT_KEYS.items()}
 """Names of EvalCase for keys of `expect`, if they differ."""
 
@@ -492,6 +570,8 @@ class Expectation(SuiteFields):
     state: _States | None = None
     """The state in which the task must end for this message, or several: such as `rejected` for a refusal,
     `input-required` for a question. No evaluator is needed. Default: any but failed, rejected and canceled."""
+    state_of_world: Annotated[WorldExpectation, AfterValidator(_startable)] | None = None
+    """What the agent should have changed, or left alone, outside of the conversation."""
 
     @property
     def calls_expected(self) -> bool:
@@ -504,9 +584,21 @@ class Expectation(SuiteFields):
             or any(not criterion.met_by(0) for criterion in counts)
         )
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """What evaluators read, by its keys."""
+        world = self.state_of_world and {"equals": self.state_of_world.equals}
+        return {key: getattr(self, key) for key in _READ} | {"state_of_world": world}
+
     def case_fields(self) -> dict[str, Any]:
         """The expectations by their names in EvalCase: what evaluators read."""
-        return {name: getattr(self, key) for key, name in _READ.items()}
+        return {_READ[key]: value for key, value in self.values.items()}
+
+    @property
+    def kept(self) -> Expectation:
+        """Without what it starts."""
+        world = self.state_of_world and WorldExpectation(equals=self.state_of_world.equals)
+        return replace(self, state_of_world=world)
 
 
 _READ = {item.name: _CASE_FIELDS.get(item.name, item.name) for item in fields(Expectation) if item.name != "state"}
@@ -789,9 +881,14 @@ class Case(SuiteFields):
         own = self.turns[turn_index].agent if turn_index < len(self.turns) else None
         return own or self.agent
 
-    def states_at(self, turn_index: int) -> tuple[str, ...]:
-        """The states in which the turn `turn_index` (from 0) may end; empty: nothing is said of them."""
-        return (self.turns[turn_index].expect.state or ()) if turn_index < len(self.turns) else ()
+    def expect_at(self, turn_index: int) -> Expectation:
+        """What is expected in the turn `turn_index` (from 0), planned or not."""
+        return self.turns[turn_index].expect if turn_index < len(self.turns) else NO_EXPECTATION
+
+    def with_expectations(self, convert: Callable[[Expectation], Expectation]) -> Case:
+        """This case with each expectation converted."""
+        turns = tuple(replace(turn, expect=convert(turn.expect)) for turn in self.turns)
+        return replace(self, turns=turns, expect=convert(self.expect))
 
     @property
     def input(self) -> str:
@@ -847,17 +944,17 @@ class Case(SuiteFields):
         history: Iterable[EvalCase] = (),
         resources: Mapping[str, Any] | None = None,
         tree: AgentTurn | None = None,
+        world: Mapping[str, Any] | None = None,
     ) -> EvalCase:
         """The case of the turn `turn_index` (from 0), given what the agent did.
 
         A turn beyond the last has no expectations: a conversation may be longer than planned. `user_text` is the actual
         message, if it differs from the case's; `history` the turns before; `tree` the turn with those that it caused,
-        whose tool calls count with `depth: all`.
+        whose tool calls count with `depth: all`; `world` what a probe saw.
         """
         if self.depth == "all":
             tool_calls, calls_unseen = calls_of_all(tool_calls, calls_unseen, tree)
         planned = self.turns[turn_index] if turn_index < len(self.turns) else None
-        expect = planned.expect if planned else Expectation()
         return EvalCase(
             tool_calls=tool_calls,
             calls_unseen=calls_unseen,
@@ -866,14 +963,20 @@ class Case(SuiteFields):
             history=history,
             resources=resources,
             tree=tree,
-            **expect.case_fields(),
+            world=world,
+            **self.expect_at(turn_index).case_fields(),
             **self._case_fields(),
         )
 
     def conversation_case(
-        self, turns: Iterable[EvalCase], results: Iterable[EvalResult] = (), history: Iterable[EvalCase] = ()
+        self,
+        turns: Iterable[EvalCase],
+        results: Iterable[EvalResult] = (),
+        history: Iterable[EvalCase] = (),
+        world: Mapping[str, Any] | None = None,
     ) -> EvalCase:
-        """The case of the whole conversation, given its turns with their results, and what was `given` before them.
+        """The case of the whole conversation, given its turns with their results, what was `given` before them, and
+        what a probe saw at its end.
 
         Its tool calls are those of all turns, and unknown if those of any turn are. Its response is the last one.
         """
@@ -885,6 +988,7 @@ class Case(SuiteFields):
             turns=turns,
             history=history,
             results=results,
+            world=world,
             **self.expect.case_fields(),
             **self._case_fields(),
         )

@@ -107,5 +107,5 @@ def read_kept_suite(data: Mapping[str, Any]) -> tuple[Suite, bool]:
         return {**owner, "evaluators": found}
 
     cases = [without_unknown(case) for case in data.get("cases", ())]
-    suite = read_suite(Document({**without_unknown(data), "cases": cases}, "suite"), ReadContext(Path()))
+    suite = read_suite(Document({**without_unknown(data), "cases": cases}, "suite"), ReadContext(Path(), kept=True))
     return suite, is_whole

@@ -183,11 +183,11 @@ def suite_dict(suite: Suite) -> dict[str, Any]:
 
 
 def kept_suite(suite: Suite) -> dict[str, Any]:
-    """The JSON form of a suite for `read_kept_suite`: headers, models and files with code are not in it."""
+    """The JSON form of a suite for `read_kept_suite`: headers, models, files with code and probes are not in it."""
     none = Suite(name="")
-    return suite_dict(
-        replace(suite, agent=none.agent, simulated_user=none.simulated_user, judge=none.judge, plugins=none.plugins)
-    )
+    cases = tuple(case.with_expectations(lambda expect: expect.kept) for case in suite.cases)
+    bare = replace(suite, agent=none.agent, simulated_user=none.simulated_user, judge=none.judge, plugins=none.plugins)
+    return suite_dict(replace(bare, cases=cases))
 
 
 def case_dict(case: Case, suite: Suite) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def without_content(turn: Turn) -> Turn:
         findings=[replace(finding, message=length_only(finding.message)) for finding in turn.findings],
         simulated_user=turn.simulated_user and user_without_content(turn.simulated_user),
         spans=None,
+        world=None,
     )
 
 

@@ -79,7 +79,7 @@ def _simulation(simulate: Simulation, redactor: Redactor) -> Simulation:
 
 
 def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:
-    outputs = expect.tool_outputs
+    outputs, world = expect.tool_outputs, expect.state_of_world
     return replace(
         expect,
         tool_calls=None if expect.tool_calls is None else tuple(redactor.calls(expect.tool_calls)),
@@ -96,6 +96,7 @@ def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:
         response=redactor.value(expect.response),
         response_contains=_optional(expect.response_contains, redactor),
         behavior=_optional(expect.behavior, redactor),
+        state_of_world=world and replace(world, equals=redactor.value(world.equals)),
     )
 
 

@@ -135,6 +135,8 @@ class Redactor:
             ],
             findings=[self.finding(finding) for finding in turn.findings],
             simulated_user=turn.simulated_user and self.simulated_user(turn.simulated_user),
+            world=turn.world
+            and {after: {key: self.value(it) for key, it in one.items()} for after, one in turn.world.items()},
             spans=turn.spans and [{**span, "name": self.text(span["name"])} for span in turn.spans],
             links=links and links._replace(names=tuple((kind, self.identifier(name)) for kind, name in links.names)),
         )

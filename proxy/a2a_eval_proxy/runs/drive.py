@@ -23,7 +23,7 @@ from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.outcomes.conversations import attempts_at, follow
 from tool_call_evaluators.simulation.record import SIMULATED_USER
-from tool_call_evaluators.suite import AgentDefaults, Case, GivenTurn, Suite
+from tool_call_evaluators.suite import AgentDefaults, Case, Expectation, GivenTurn, Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE, HISTORY_LOST
 
@@ -42,6 +42,7 @@ from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..telemetry.counters import Metrics
 from ..turn import Turn
+from .probes import probed
 from .run_result import NO_TERMS, Plan, RunResult, RunWatch, Terms, begin, load_and_judge_run
 from .served_agents import SEED, ServedAgent, connected, speaks_a2a
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
@@ -483,7 +484,7 @@ class _Driver:
     async def _talk(self, held: _Held, speaker: Speaker) -> None:
         """Say what a speaker has to say. A turn is stored when the user has replied to it: the last one says how it
         ended. The conversation has the id that the first agent gave."""
-        case, last = held.case, None
+        case, last, broken = held.case, None, False
         while (text := await speaker.next()) is not None:
             if last is not None:
                 self._run.pipeline.take(last)
@@ -495,13 +496,24 @@ class _Driver:
                     await self._tell(server, last)
                 if name == case.agents[0]:
                     held.found(last)
+                if not (broken or speaker.given):
+                    await self._probe(last, "turn", case.expect_at(speaker.spoken - 1))
                 last.conversation_id = held.id
                 last.simulated_user = speaker.mark
                 self._agents[name].visibility.judge(last)
             speaker.heard(text, last, broken=broken)
             if not speaker.given:
                 self._run.watch.advance()
+        if last is not None and not (broken or speaker.given):
+            await self._probe(last, "case", case.expect)
         self._end(case, speaker, last, held.id)
+
+    async def _probe(self, turn: Turn, after: str, expect: Expectation) -> None:
+        """Look at the world after a turn, or after a case whose last turn this is, if something is expected of it."""
+        if expect.state_of_world is not None:
+            texts = {"user_text": turn.user_text, "response_text": turn.response_text}
+            about = {"case_id": turn.case_id or "", "context_id": turn.conversation_id, **texts}
+            turn.world = {**(turn.world or {}), after: await probed(expect.state_of_world, about)}
 
     async def _tell(self, server: ServedAgent, turn: Turn) -> None:
         """Complete a turn; its conversation has the agent's own id, unless another conversation of the run has it."""

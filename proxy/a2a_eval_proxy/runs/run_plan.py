@@ -106,7 +106,7 @@ def _matches(case_id: str, name: str) -> bool:
 
 
 def unresolved_headers(file: str, suite: Suite, replaced: Container[str]) -> list[str]:
-    """Sentences on headers of the suite's `agent` block whose variables or files are missing, each with its place.
+    """Sentences on headers of the suite, for its agent and its probes, whose variables or files are missing.
 
     `file` has the suite; headers named in `replaced` are not sent.
     """
@@ -117,6 +117,13 @@ def unresolved_headers(file: str, suite: Suite, replaced: Container[str]) -> lis
                 resolve_header(name, value)
         except ConfigurationError as error:
             found.append(_placed(file, str(error), ("agent", "headers", name)))
+    for case in suite.cases:
+        probes = [one.state_of_world.http for one in case.expectations if one.state_of_world]
+        for name, value in [item for probe in probes if probe for item in probe.headers.items()]:
+            try:
+                resolve_header(name, value)
+            except ConfigurationError as error:
+                found.append(f"{file}: case {case.id}: {error}")
     return found
 
 

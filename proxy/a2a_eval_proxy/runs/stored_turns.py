@@ -164,9 +164,9 @@ async def conversation_results(
 
 
 def without_texts(turn: Mapping[str, Any]) -> TurnJson:
-    """A turn without what makes it large: tool results, the long answer, details of results, spans."""
+    """A turn without what makes it large: tool results, the long answer, details of results, spans, the world."""
     return {
-        **{name: value for name, value in turn.items() if name != "spans"},
+        **{name: value for name, value in turn.items() if name not in ("spans", "world")},
         "response_text": turn["response_text"][:_SHORT],
         "tool_calls": [with_outcome(call, None, call["error"]) for call in turn["tool_calls"]],
         "evaluations": [

@@ -102,7 +102,8 @@ class CaseBook:
         """The states in which the turn may end, as its case says; empty: nothing is said of them. `earlier` counts the
         conversation's earlier turns of the case."""
         case = self.case(turn.case_id) if turn.case_id else None
-        return case.states_at(case.turn_index(turn.user_text, earlier, turn.agent_name)) if case else ()
+        index = case.turn_index(turn.user_text, earlier, turn.agent_name) if case else 0
+        return (case and case.expect_at(index).state) or ()
 
     def place_in_case(self, case_id: str | None, earlier: Iterable[TurnJson]) -> int:
         """How many of the earlier turns of a conversation are of that case, and not of its history."""

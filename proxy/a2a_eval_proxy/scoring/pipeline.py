@@ -594,7 +594,7 @@ def memory_of(turn: Turn) -> int:
     for call in turn.tool_calls:
         size += _CALL_BYTES + getsizeof(call.name) + getsizeof(call.result) + getsizeof(call.error)
         size += measured(call.arguments)
-    return size
+    return size + measured(turn.world)
 
 
 def _codes(findings: Iterable[Finding]) -> Counter[str]:

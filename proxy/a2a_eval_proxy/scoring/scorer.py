@@ -180,6 +180,7 @@ class Scorer:
             return case.conversation_case(
                 [self._seen(case, placed, evaluators.turn, trees) for placed in conversation.turns],
                 history=[_past(turn.turn) for turn in conversation.given if turn.turn],
+                world=_world(turns[-1].get("world"), "case"),
             )
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
@@ -234,6 +235,7 @@ class Scorer:
             history=past,
             resources=resources,
             tree=tree,
+            world=_world(turn.world, "turn"),
         )
 
     def _in_force(self, case: Case | None) -> Evaluators:
@@ -298,6 +300,7 @@ class Scorer:
             user_text=turn["user_text"],
             resources=resources_in(turn),
             tree=trees.get(turn["turn_id"]),
+            world=_world(turn.get("world"), "turn"),
         )
         return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
 
@@ -306,6 +309,10 @@ def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:
     """The turn, with the case of which `moved` says that it belongs to it."""
     case_id = moved.get(turn["turn_id"])
     return turn if case_id is None else {**turn, "case_id": case_id}
+
+
+def _world(seen: Mapping[str, Any] | None, after: str) -> Mapping[str, Any] | None:
+    return (seen or {}).get(after)
 
 
 def _past(turn: TurnJson) -> EvalCase:

@@ -34,6 +34,7 @@ VALUES = {
     "behavior": "x",
     "forbidden_calls": "[{name: f}]",
     "agents": "[orders]",
+    "state_of_world": "{command: [ls], equals: x}",
 }
 
 

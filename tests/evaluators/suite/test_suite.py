@@ -15,8 +15,9 @@ from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
 from tool_call_evaluators.suite import CaseTurn, Expectation, Simulation, Suite, parse_case
 from tool_call_evaluators.suite.lint import unscored_cases, unused_expectations
-from tool_call_evaluators.suite.model import CombinationError, combined
-from tool_call_evaluators.suite.writing import suite_dict, suite_text
+from tool_call_evaluators.suite.model import CombinationError, WorldExpectation, combined
+from tool_call_evaluators.suite.parsing import read_kept_suite
+from tool_call_evaluators.suite.writing import kept_suite, suite_dict, suite_text
 
 FULL = """
 suite: orders
@@ -178,6 +179,26 @@ WRONG_CASES = [
     (
         "turns: [{user: u}], expect: {state: failed}",
         "expect.state: a turn ends in a state: write it in `expect` of the turn",
+    ),
+    (
+        "turns: [{user: u, expect: {state_of_world: {equals: 1}}}]",
+        "state_of_world: needs one of http, command and python",
+    ),
+    (
+        "turns: [{user: u, expect: {state_of_world: {command: [ls]}}}]",
+        "cases[0].turns[0].expect.state_of_world: equals is missing",
+    ),
+    (
+        "turns: [{user: u, expect: {state_of_world: {python: world, equals: 1}}}]",
+        'state_of_world.python: expected FILE.py:FUNCTION, got "world"',
+    ),
+    (
+        "turns: [{user: u, expect: {state_of_world: {python: 'gone.py:orders', equals: 1}}}]",
+        "s.yaml:3:55: cases[0].turns[0].expect.state_of_world.python: plug-in ",
+    ),
+    (
+        "turns: [{user: u, expect: {state_of_world: {command: [ls], equals: {a: {$regex: '('}}}}}]",
+        "state_of_world.equals: $regex '(' does not compile",
     ),
 ]
 
@@ -499,6 +520,23 @@ def test_plugins_outside_the_folder_are_run_where_that_is_allowed_only(tmp_path,
     assert ran.exists()
 
 
+@pytest.mark.parametrize("probe", ['command: ["./look"]', "python: ../world.py:orders", 'http: {url: "http://host"}'])
+def test_only_a_suite_file_says_how_to_look_at_the_world_and_no_run_keeps_it(tmp_path, probe):
+    (tmp_path / "world.py").write_text("def orders(about):\n    return about['case_id']")
+    case = f"{{id: a, turns: [{{user: hi, expect: {{state_of_world: {{{probe}, equals: 1}}}}}}]}}"
+    with pytest.raises(SuiteError, match=r"state_of_world\.\w+: may only be set in a suite file"):
+        parse_case(yaml.safe_load(case))
+    (tmp_path / "suites").mkdir()
+    text, file = f"suite: x\ncases: [{case}]", str(tmp_path / "suites/s.yaml")
+    if "python" in probe:
+        with pytest.raises(SuiteError, match=r"s.yaml:2:62: .*python: .*world.py is outside the suite's directory"):
+            parse_suite(text, file)
+    suite = parse_suite(text, file, allow_plugins=True)
+    assert suite.cases[0].turns[0].expect.state_of_world.folder == str(tmp_path / "suites")
+    again, _ = read_kept_suite(kept_suite(suite))
+    assert again.cases[0].turns[0].expect.state_of_world == WorldExpectation(equals=1)
+
+
 SIMULATED = """
 suite: refunds
 cases:
@@ -563,7 +601,7 @@ def test_evaluators_see_what_the_simulated_user_has_unless_the_case_has_its_own(
 )
 def test_states_have_the_names_of_every_version_of_a2a(given, states, written):
     suite = parse_suite(f"suite: s\ncases: [{{id: a, turns: [{{user: u, expect: {{state: {given}}}}}]}}]")
-    assert (suite.cases[0].states_at(0), suite.cases[0].states_at(1)) == (states, ())
+    assert [suite.cases[0].expect_at(index).state for index in (0, 1)] == [states, None]
     assert suite_dict(suite)["cases"][0]["turns"][0]["expect"]["state"] == written
     assert parse_suite(suite_text(suite)) == suite
     assert unused_expectations(suite) == unscored_cases(suite) == [], "no evaluator is needed"

@@ -63,11 +63,13 @@ cases:
           response: {status: sent, list: [1, null, true]}
           response_contains: sent
           behavior: Looks first.
+          state_of_world: {http: {url: "http://127.0.0.1:9/{case_id}", method: POST, headers: {A: b}, body: {a: 1}},
+                           timeout: 2, equals: {status: {$any: true}}}
       - user: and then?
         expect: {tool_calls: []}
       - user: bye
   - id: two
-    expect: {tool_calls: [{name: f}]}
+    expect: {tool_calls: [{name: f}], state_of_world: {command: [ls, -l], folder: /tmp, equals: null}}
     evaluators: [{tool_trajectory: {scope: conversation}}]
     given: [hello, {user: and?, agent: orders}]
     turns: [{user: hi, agent: orders}]

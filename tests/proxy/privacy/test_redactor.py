@@ -160,6 +160,13 @@ def test_everything_that_is_said_in_a_turn_is_redacted() -> None:
     assert said.user_text == secret
 
 
+def test_the_world_is_redacted_and_not_kept_without_content() -> None:
+    world = {"turn": {"seen": {"seen": "ann@example.com"}}, "case": {"error": "boom: ann@example.com"}}
+    masked = redactor([{"name": "seen"}, "email"]).turn(turn(world=world))
+    assert masked.world == {"turn": {"seen": {"seen": "[redacted]"}}, "case": {"error": "boom: [email]"}}
+    assert without_content(turn(world=world)).world is None
+
+
 def test_names_of_spans_are_redacted_and_not_kept_without_content() -> None:
     named = [{"span_id": "1", "name": "mail to jane@example.com"}]
     masked = redactor(["email"]).turn(turn(spans=named))
