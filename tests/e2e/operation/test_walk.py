@@ -15,9 +15,11 @@ from agents.chat_server import chat_server
 from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer
+from support.site import written
 
-README = Path(__file__).parents[3] / "README.md"
-TUTORIAL = README.with_name("proxy") / "docs" / "tutorial.md"
+ROOT = Path(__file__).parents[3]
+README = ROOT / "README.md"
+TUTORIAL = ROOT / "proxy/docs/tutorial.md"
 AGENT = (
     "python -m a2a_eval_proxy.features.demo.agent --port 9999 &",
     "a2a-eval-proxy init --agent http://127.0.0.1:9999",
@@ -27,19 +29,82 @@ TRAFFIC = (
     "a2a-eval-proxy send hello --agent http://127.0.0.1:8080",
 )
 SUITES = ("other", "orders", "refunds")
+LOOKED_UP = 'a2a-eval-proxy send "Where is order ORD-1001?" --agent http://127.0.0.1:8080/agents'
 HOW_TO = {
+    "SECURITY.md": (
+        *AGENT,
+        "export API_KEY=secret",
+        "python -m trustme -q -i 127.0.0.1 && cp client.pem clients.pem && cp client.pem agents.pem",
+        "for name in tls client; do cp server.pem $name.crt; cp server.key $name.key; done; echo secret > token",
+        "a2a-eval-proxy serve --listen 127.0.0.1:9443 --tls-cert tls.crt --tls-key tls.key --store agent.db"
+        " --admin 127.0.0.1:0 --no-otlp &",
+    ),
+    "deploy/README.md": (
+        *AGENT,
+        "export STORE=postgresql://eval@db/turns",
+        "export STORE_BEFORE=${STORE%/*}/turns_before",
+        'a2a-eval-proxy run suite.yaml --store "$STORE"',
+    ),
+    "evaluators/docs/moving.md": (
+        AGENT[0],
+        f"cp -r {ROOT}/tests/evaluators/fixtures/uipath evaluations && rm evaluations/evaluators/trajectory.json",
+        "cd evaluations/eval-sets && sed '/Trajectory/d' weather.json > default.json",
+    ),
+    "extension/README.md": (
+        "PORT=9999; sed -n '/^```diff/,/^```$/{s/9999/'$PORT'/;s/^[ +]//p;/^$/p}'"
+        f" {ROOT}/extension/README.md > agent.py",
+        "python agent.py &",
+    ),
+    "extension/docs/frameworks/README.md": AGENT,
+    "extension/docs/frameworks/by-hand.md": AGENT,
+    "proxy/docs/admin-api.md": (*AGENT, *TRAFFIC),
+    "proxy/docs/many-agents.md": (
+        *AGENT,
+        "export REFUNDS_TOKEN=secret",
+        "mkdir suites && cp suite.yaml suites/all.yaml",
+        "sed 's/suite: .*/suite: orders/; s/lookup_order/cancel_order/' suite.yaml > suites/orders.yaml",
+        "a2a-eval-proxy serve --config proxy.yaml &",
+        f"{LOOKED_UP}/orders",
+        f"{LOOKED_UP}/search",
+        "curl -s -X POST http://127.0.0.1:8081/api/flush",
+    ),
+    "proxy/docs/pages.md": (
+        *AGENT,
+        "a2a-eval-proxy run suite.yaml --store turns.db",
+        "echo 'port: 8082' >> a2a-eval-proxy.yaml",
+    ),
     "proxy/docs/runs.md": (
         *AGENT,
         *(f"sed 's/suite: .*/suite: {name}/; s/- id: /- id: {name}-/' suite.yaml > {name}.yaml" for name in SUITES),
     ),
-    "proxy/docs/admin-api.md": (*AGENT, *TRAFFIC),
     "proxy/docs/storage.md": AGENT,
+    "proxy/docs/testing.md": AGENT[:1],
     "proxy/docs/transparency.md": AGENT,
 }
 """The pages, each with the commands that lead to where it begins."""
-PORTS = {"9999": "", "8083": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
-"""The ports of the README, and the variables that put `serve` elsewhere. With the last, `run` would wait for traces."""
-READY = ("Sample agent ready", "a2a-eval-proxy ready", "a2a-eval-proxy worker ready", "INFO:     Uvicorn running", ":")
+ELSEWHERE = {
+    "CONTRIBUTING.md": "test_contributing.py",
+    "extension/docs/frameworks/bridges.md": "e2e/peers/test_framework_pages.py",
+    "extension/docs/frameworks/decorated.md": "e2e/peers/test_framework_pages.py",
+    "extension/docs/frameworks/javascript.md": "e2e/peers/test_javascript.py",
+    "proxy/docs/performance.md": "tools/bench/test_bench.py",
+    "proxy/docs/traces.md": "e2e/peers/test_framework_pages.py",
+}
+"""The pages whose commands another test runs."""
+NOT_HERE = re.compile(r"(pip|npm) install|OTEL_|docker|kubectl|helm|cd deploy")
+"""Commands of the other pages that the tests of frameworks and of deployment run."""
+PORTS = {"9999": "", "9443": "", "8443": "", "8083": "", "8082": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
+"""The ports of the pages, and the variables that put `serve` elsewhere. With the last, `run` would wait for traces."""
+READY = (
+    "Sample agent ready",
+    "a2a-eval-proxy ready",
+    "a2a-eval-proxy worker ready",
+    "a2a-eval-proxy ui ready",
+    "INFO:     Uvicorn running",
+    ":",
+)
+COMMANDS = ("sh", "bash", "console")
+"""The languages of blocks with commands."""
 DONE = "--- done ---"
 ENDED = "--- ended ---"
 
@@ -49,7 +114,9 @@ class Shell:
 
     def __init__(self, cwd: Path, ports: dict[str, str]) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith(("A2A_EVAL_PROXY_", "PYTEST_"))
+        }
         listen = {name: f"127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name}
         self._elsewhere = " ".join(f"A2A_EVAL_PROXY_{name}={address}" for name, address in listen.items())
         self._commands = 0
@@ -124,19 +191,15 @@ def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def steps(block: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of a console block, each with the lines that are shown below it."""
-    first, *rest = re.split(r"^\$ ", block, flags=re.MULTILINE)
-    assert first == "", "a block begins with a command"
-    for step in rest:
+    """The commands of a block, each with the lines that are shown below it; without prompts each line is a command.
+
+    Servers and what follows events run in the background."""
+    first, *rest = re.split(r"^\$ ", block.replace("\\\n", " "), flags=re.MULTILINE)
+    assert not (first and rest), "a block begins with a command"
+    for step in rest or first.splitlines():
         command, *shown = step.splitlines()
-        yield command, [line.rstrip() for line in shown]
-
-
-def without_prompts(block: str) -> Iterator[str]:
-    """The commands of a block to paste. Servers and what follows events run in the background."""
-    for command in block.replace("\\\n", " ").splitlines():
-        runs_on = re.match(r"a2a-eval-proxy (serve|worker)|curl -sN", command)
-        yield f"{command} &" if runs_on else command
+        runs_on = re.match(r"(a2a-eval-proxy (serve|worker|ui)|curl -sN).*[^&]$", command)
+        yield f"{command} &" if runs_on else command, [line.rstrip() for line in shown]
 
 
 def edit(folder: Path, diff: str) -> None:
@@ -187,17 +250,24 @@ def test_the_commands_of_a_page_in_order(page: Path, tmp_path: Path, ports: dict
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.about("proxy/docs", "tests/e2e/operation/test_walk.py")
+@pytest.mark.about(
+    "SECURITY.md", "deploy/README.md", "evaluators/docs", "extension", "proxy/docs", "proxy/a2a_eval_proxy/testing"
+)
 @pytest.mark.parametrize("page", HOW_TO)
 def test_the_commands_of_a_how_to_page(
     page: str, tmp_path: Path, ports: dict[str, str], postgres: PostgresServer
 ) -> None:
     """None is used wrongly, and none finds something missing: those have the exit codes 2 and 3."""
     with chat_server("It is shipped.") as model, Shell(tmp_path, ports) as before:
+        database = postgres.new_database()
         others = {
-            "postgresql://eval@db/turns": postgres.new_database(),
-            "http://agent:9999": "http://127.0.0.1:9999",
+            "postgresql://eval@db/turns": database,
+            "postgresql://db.example/turns": database,
             "http://127.0.0.1:8000/v1": model.url,
+            "/var/run/secrets/agent/": f"{tmp_path}/",
+            "//agent.example.com": "//127.0.0.1:9443",
+            "//orders.kagent:8080": "//127.0.0.1:9999",
+            **{f"//{name}:": "//127.0.0.1:" for name in ("agent", "orders", "refunds", "search")},
         }
 
         def here(text: str) -> str:
@@ -205,16 +275,41 @@ def test_the_commands_of_a_how_to_page(
                 text = text.replace(shown, real)
             return with_ports(text, ports)
 
+        read = list(blocks(ROOT / page))
+        for _, title, content in read:
+            if title:
+                (tmp_path / title).write_text(here(content), "utf-8")
         for command in HOW_TO[page]:
             before.run(here(command))
-        for language, title, content in blocks(README.parent / page):
-            if title:
-                (tmp_path / title).write_text(content, "utf-8")
-            if language == "sh":
+        exports = [(here(command), []) for command in HOW_TO[page] if command.startswith("export ")]
+        for language, _, content in read:
+            if language in COMMANDS:
                 with Shell(tmp_path, ports) as shell:
-                    for command in without_prompts(here(content)):
-                        printed = shell.run(command)
-                        assert shell.code in (0, 1), "\n".join((command, *printed))
+                    for command, shown in (*exports, *steps(here(content))):
+                        if not NOT_HERE.match(command):
+                            printed = shell.run(command)
+                            assert shell.code in (0, 1), "\n".join((command, *printed))
+                            assert_shown(shown, printed, command)
+
+
+def test_every_page_with_commands_is_walked() -> None:
+    pages = (path.relative_to(ROOT).as_posix() for path in written() if path.suffix == ".md")
+    found = {page for page in pages if any(language in COMMANDS for language, _, _ in blocks(ROOT / page))}
+    assert found == {"README.md", "proxy/docs/tutorial.md", *HOW_TO, *ELSEWHERE}
+
+
+def test_the_page_on_traces_starts_an_agent_as_that_on_frameworks() -> None:
+    pages = ("proxy/docs/traces.md", "extension/docs/frameworks/README.md")
+    on_traces, on_frameworks = (
+        {
+            " ".join(command.split())
+            for language, _, text in blocks(ROOT / page)
+            if language in COMMANDS
+            for command, _ in steps(text)
+        }
+        for page in pages
+    )
+    assert on_traces < on_frameworks
 
 
 @pytest.mark.slow

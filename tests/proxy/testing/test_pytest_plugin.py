@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.features.demo.agent import run_agent
-from a2a_eval_proxy.testing import pytest_plugin
 from agents.scenario_agent import AgentOptions, scenario_agent
 from support.prefork import PYTEST, run
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[3]
-PAGE = Path(pytest_plugin.__file__).parents[2] / "docs" / "testing.md"
 TALK = """
 import asyncio
 
@@ -187,24 +182,6 @@ def test_mistakes_are_one_clear_sentence(session: Session, arguments: tuple[str,
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([message])
     assert "proxies.py" not in result.stdout.str()
-
-
-async def test_the_example_of_the_documentation(session: Session) -> None:
-    section = PAGE.read_text("utf-8")
-    ((name, example),) = re.findall(r'```python title="(.*?)"\n(.*?)```', section, re.DOTALL)
-    suite = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)[0]
-    Path(session.folder, name).write_text(example, "utf-8")
-    assert f"$ pytest {name} " in section, "the folder may have a clone with tests of its own"
-    Path(session.folder, "suite.yaml").write_text(suite, "utf-8")
-    options = ("--a2a-suite", "suite.yaml", "--a2a-report", "report")
-    async with run_agent() as agent_url:
-        result = await asyncio.to_thread(session.run, "--a2a-agent", agent_url, *options)
-    result.assert_outcomes(passed=1, errors=1)
-    shown = re.findall(
-        r"(?m)^(?:suite|gates|  \w+: |ERROR ).*", re.findall(r"```console\n(.*?)```", section, re.DOTALL)[0]
-    )
-    assert len(shown) == 4
-    result.stdout.fnmatch_lines(shown)
 
 
 # ── cases, gates, report ────────────────────────────────────────────────────────────────────────────────────
