@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -46,6 +48,14 @@ PIP = """\
 no-index = true
 find-links = /wheels
 """
+
+
+def commands(*begin: str) -> list[list[str]]:
+    """The words of those commands of deploy/README.md that begin with these, without them."""
+    page = (DEPLOY / "README.md").read_text("utf-8").replace("\\\n", " ")
+    lines = "".join(re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)).splitlines()
+    read = [shlex.split(line, comments=True) for line in lines]
+    return [words[len(begin) :] for words in read if words[: len(begin)] == [*begin]]
 
 
 class NoContainersError(Exception):
@@ -137,14 +147,15 @@ class Podman:
         self("pod", "rm", "--force", "--time", "0", "probe")
 
     def build(self) -> None:
-        """The image, by the steps of deploy/Dockerfile on that base, without network."""
+        """The image, by the command of the page on that base, without network."""
         offline = self._folder / "pip.conf"
         offline.write_text(PIP)
         found = wheels(DEPLOY / "requirements.txt", DEPLOY / "build-requirements.txt")
         mounted = ["--volume", f"{found}:/wheels:ro", "--volume", f"{offline}:/etc/pip.conf:ro"]
         options = ["--format", "docker", "--layers=false", "--pull=never", "--build-arg", f"BASE={BASE}", *mounted]
-        file = DEPLOY / "Dockerfile"
-        self("build", *options, "--file", file, "--tag", IMAGE, REPOSITORY, timeout_s=BUILD_TIMEOUT_S)
+        (words,) = commands("docker", "build")
+        shown = [REPOSITORY / word if (REPOSITORY / word).exists() else word for word in words]
+        self("build", *options, "--tag", IMAGE, *shown, timeout_s=BUILD_TIMEOUT_S)
 
 
 def working_podman(folder: Path) -> Podman:

@@ -68,6 +68,11 @@ def helm(*arguments: str) -> str:
     return _run("helm", *arguments)
 
 
+def kubectl(*arguments: str) -> str:
+    """What kubectl prints. Raises RenderError."""
+    return _run("kubectl", *arguments)
+
+
 def complaints(manifests: list[Manifest], versions: tuple[str, ...]) -> list[str]:
     """What the strict schemas of those Kubernetes versions have against the manifests, and those of the Gateway API and
     the Prometheus operator, which have one version here."""

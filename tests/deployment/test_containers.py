@@ -17,7 +17,7 @@ import httpx
 import pytest
 from a2a.client import create_client
 from a2a.types import TaskState
-from deployment.containers import DEPLOY, IMAGE, NoContainersError, Podman, working_podman
+from deployment.containers import IMAGE, REPOSITORY, NoContainersError, Podman, commands, working_podman
 from deployment.pod import PROXY, Pod, running, say, until_up
 from deployment.rendering import overlay
 from support.patience import PATIENCE_S
@@ -74,7 +74,8 @@ def test_nothing_in_it_installs_or_compiles(podman: Podman) -> None:
 def test_it_serves_and_ends_in_order(podman: Podman, port: int) -> None:
     variables = {"UPSTREAM": "http://127.0.0.1:9", "LISTEN": "127.0.0.1:0", "ADMIN": f"127.0.0.1:{port}", "OTLP": "off"}
     given = [f"--env=A2A_EVAL_PROXY_{name}={value}" for name, value in variables.items()]
-    with podman.start("run", "--rm", "--name=served", *HARDENED, *given, IMAGE) as process:
+    ((*shown, image),) = commands("docker", "run")
+    with podman.start("run", *shown, "--name=served", *HARDENED, *given, image) as process:
         assert process.stdout is not None
         ready = next((line for line in process.stdout if "a2a-eval-proxy ready" in line), None)  # after its log, if any
         if ready is not None:
@@ -107,7 +108,10 @@ async def test_gateways_capture_and_workers_score(
 
 
 async def test_the_compose_file_serves_and_writes_the_report(podman: Podman, tmp_path: Path) -> None:
-    """On the network of the host, so ports are others."""
+    """By the commands of the page. On the network of the host, so ports are others."""
+    (up, report), ((source, name),), (assigned,) = (
+        commands(*begin) for begin in (("docker", "compose"), ("docker", "cp"), ("export",))
+    )
     python = python_environment("podman-compose", needed_in_ci=False)
     with held_ports(3) as (agent, proxy, admin):
         listen = {"LISTEN": f"127.0.0.1:{proxy}", "ADMIN": f"127.0.0.1:{admin}", "OTLP": "off"}
@@ -116,21 +120,21 @@ async def test_the_compose_file_serves_and_writes_the_report(podman: Podman, tmp
             "proxy": {"environment": {f"A2A_EVAL_PROXY_{name}": value for name, value in listen.items()}},
             "report": {},
         }
-        here = tmp_path / "here.yaml"
+        here, ((folder,),) = tmp_path / "here.yaml", commands("cd")
         here.write_text(
             json.dumps({"services": {name: {"network_mode": "host"} | own for name, own in services.items()}})
         )
-        variables = {"A2A_EVAL_IMAGE": IMAGE, "A2A_EVAL_AGENT": f"http://127.0.0.1:{agent}"}
-        compose = partial(podman.compose, python, [DEPLOY / "ci/compose.yaml", here], **variables)
+        variables = dict(word.split("=") for word in assigned) | {"A2A_EVAL_AGENT": f"http://127.0.0.1:{agent}"}
+        compose = partial(podman.compose, python, [REPOSITORY / folder / "compose.yaml", here], **variables)
         try:
-            compose("up", "--detach")
+            compose(*up)
             await asyncio.to_thread(until_up, f"http://127.0.0.1:{proxy}")
             async with await create_client(f"http://127.0.0.1:{proxy}") as client:
                 for text in ("Where is order ORD-1001?", "When will order ORD-1001 arrive?"):
                     assert await say(client, text) == TaskState.TASK_STATE_COMPLETED
             httpx.post(f"http://127.0.0.1:{admin}/api/flush", timeout=PATIENCE_S, trust_env=False).raise_for_status()
-            assert "passed" in compose("--profile", "report", "run", "--rm", "report")
-            podman("cp", "a2a-eval-proxy:/data/report", tmp_path / "report")
+            assert "passed" in compose(*report)
+            podman("cp", source, tmp_path / name)
         finally:
             compose("down", "--volumes")
     assert {"report.html", "junit.xml"} <= {path.name for path in (tmp_path / "report").iterdir()}

@@ -14,6 +14,7 @@ import yaml
 from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.parts import DEFAULT_OTLP
 from a2a_eval_proxy.settings.settings import Settings
+from deployment.containers import commands
 from deployment.rendering import (
     CHART,
     DEPLOY,
@@ -22,6 +23,7 @@ from deployment.rendering import (
     chart,
     complaints,
     helm,
+    kubectl,
     kustomized,
     only,
     overlay,
@@ -372,6 +374,26 @@ def test_what_is_rendered(rendering: dict[str, Any], tmp_path: Path) -> None:
     if "overlay" in rendering:
         assert_restricted(pod_of(manifests))
     assert complaints(manifests, VERSIONS.get(rendering.get("overlay", ""), VERSIONS[NATIVE])) == []
+
+
+def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that need a cluster are rendered."""
+    monkeypatch.chdir(tmp_path)
+    Path("deploy").symlink_to(DEPLOY)
+    files = {"travel.yaml": "agents: {flights: {upstream: http://flights:9999}}\n"}
+    files |= dict.fromkeys(("suite.yaml", "orders.yaml"), "suite: shop\nevaluators: [tool_error]\n")
+    files |= dict.fromkeys(("tls.crt", "tls.key", "token"), "secret")
+    for name, text in [*files.items(), *snippets("yaml")]:
+        if "/" not in name:
+            Path(name).write_text(text, "utf-8")
+    made = [kubectl(*words, "--dry-run=client", "--output=name") for words in commands("kubectl")]
+    assert made == ["secret/a2a-eval-proxy\n", "secret/a2a-eval-proxy-files\n"]
+    for _, *words in commands("helm"):
+        parsed = [
+            one for one in yaml.safe_load_all(helm("template", *(word for word in words if word != "--install"))) if one
+        ]
+        assert complaints(parsed, VERSIONS[GATEWAY]) == []
+        assert any(parse_suite(text).evaluators for name, text in settings_in(parsed).items() if "suite" in name)
 
 
 # ── helm ────────────────────────────────────────────────────────────────────────────────────────────────────

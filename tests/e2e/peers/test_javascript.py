@@ -93,6 +93,23 @@ async def test_the_lines_of_the_page_make_an_agent_conform(name: str, tmp_path: 
                     ]
 
 
+@pytest.mark.frameworks
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_the_commands_of_the_page(tmp_path: Path, port: int) -> None:
+    """With the newest versions, and the path of this checkout in place of `.`, as the page says."""
+    shown = "".join(re.findall(r"^```(?:console|sh)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
+    *installs, start = shown.replace("$ ", "").replace("./extension", str(EXTENSION)).replace("\\\n", "").splitlines()
+    agent = program("agent.mjs", "+", port).replace(GENERATIONS["agent.mjs"], "@a2a-js/sdk")
+    (tmp_path / "agent.mjs").write_text(agent, "utf-8")
+    for command in installs:
+        subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    with ChildProcess(["bash", "-c", f"exec env {start}"], cwd=tmp_path) as child:
+        until_served(f"http://127.0.0.1:{port}", child)
+        report = await check(f"http://127.0.0.1:{port}", QUESTION.format(order="ORD-1001", city="Oslo"))
+    assert report.verdict is CheckVerdict.CONFORMING
+
+
 def test_doctor_names_the_recorder_where_it_is_missing(tmp_path: Path) -> None:
     with served("agent.mjs", "-", tmp_path) as url:
         message = ("--message", QUESTION.format(order="ORD-1001", city="Oslo"))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.postgres_server import PostgresServer
-from tools.bench.__main__ import PARTS
+from tools.bench.__main__ import PARTS, main
 from tools.bench.part import Plan, Setting, UnavailableTargetError
 from tools.bench.profile import profile
 from tools.bench.programs import compile_c
 from tools.bench.workers import turns_per_s
 
-pytestmark = [pytest.mark.installs, pytest.mark.slow, pytest.mark.about("tests/tools/bench")]
+pytestmark = [
+    pytest.mark.installs,
+    pytest.mark.slow,
+    pytest.mark.about("tests/tools/bench", "proxy/docs/performance.md"),
+]
 
+PAGE = Path(__file__).parents[3] / "proxy/docs/performance.md"
 ALL_CPUS = os.sched_getaffinity(0)
 TINY = Plan(
     rounds=1, unary_s=0.01, events=2, held_streams=2, held_s=0.4, warm_up_requests=2, traces=2, flood_mb=1, turns=2
@@ -30,6 +37,14 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     except UnavailableTargetError as error:
         pytest.skip(str(error))
     return Setting(TINY, folder, ALL_CPUS, ALL_CPUS, progress=lambda message: None)
+
+
+def test_the_commands_of_the_page_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    measured: list[str] = []
+    monkeypatch.setattr("tools.bench.__main__.measure", lambda name, setting: measured.append(name))
+    for arguments in re.findall(r'^\$ make bench ARGS="(.+)"$', PAGE.read_text("utf-8"), re.MULTILINE):
+        assert main([*shlex.split(arguments), "--json", str(tmp_path / "bench.json")]) == 0
+    assert measured == ["stages", "stages"]
 
 
 @pytest.mark.parametrize(
