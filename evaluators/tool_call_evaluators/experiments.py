@@ -111,7 +111,7 @@ async def run_experiment(
     `evaluators` are evaluators or their names; None: those of the suite. `judge` is for evaluators without one; None:
     the suite's or the environment's. At most `concurrency` tasks run at once; a synchronous task runs in a thread. A
     task that raises, or returns something else than a `Task` does, fails its case alone. A case of several turns needs
-    an AgentTrace with a turn for each.
+    an AgentTrace with a turn for each; turns with the messages that it has `given` are not evaluated.
 
     Raises SuiteError for the data set, ValueError for the options, and JudgeNotConfiguredError before the task runs.
     """
@@ -206,7 +206,7 @@ async def _held(
             turn = _turn(plan.case, failed, conversation_id, 0, begin)
             reason = Finding("task_failed", error_reason(error)).to_dict()
             return [turn | {"state": "TASK_STATE_FAILED", "findings": [*turn["findings"], reason]}], []
-        whole = plan.case.conversation_case(seen)
+        whole = plan.case.conversation_case(seen, history=seen[0].history if seen else ())
         found = await evaluate_conversation(whole, plan.of_whole, turn_evaluators=plan.of_turns, name=plan.case.id)
         turns = []
         for index, (case, results) in enumerate(zip(seen, found.turns, strict=True)):
@@ -232,14 +232,15 @@ def _seen(case: Case, outcome: Any) -> list[EvalCase]:
         kind = type(outcome).__name__
         raise ValueError(f"the task returned {kind}; expected an AgentTrace, a map of outputs or a text")
     seen: list[EvalCase] = []
-    for made in done:
+    given = [made for made in done if made.user_text is not None and case.is_given({"user_text": made.user_text})]
+    for made in (made for made in done if made not in given):
         planned = case.eval_case(
             case.turn_index(made.user_text or "", len(seen)),
             tool_calls=made.captured_calls,
             calls_unseen=made.calls_unseen,
             response_text=made.response_text,
             user_text=made.user_text,
-            history=seen,
+            history=[*given, *seen],
         )
         seen.append(replace(planned, reasoning_steps=made.reasoning_steps))
     return seen

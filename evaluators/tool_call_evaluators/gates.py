@@ -290,16 +290,13 @@ class Gate(SuiteFields):
         metadata=_rule(_forbidden_labels, lambda labels: f"never {', '.join(labels)}", fits=_known_labels),
     )
     """Labels that no result may have."""
+    short = "mean"
 
     @classmethod
     def long_form(cls, value: Any) -> Any:
         if isinstance(value, dict) and not value:
             raise FieldError(f"is empty; accepted are {', '.join(cls.keys())}")
         return cls.entries(value if isinstance(value, dict) else {"mean": value})
-
-    @classmethod
-    def short_form(cls, entries: dict[str, Any]) -> Any:
-        return entries["mean"] if entries.keys() == {"mean"} else entries
 
     @classmethod
     def schema(cls, declared: Schema) -> Schema:

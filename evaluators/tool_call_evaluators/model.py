@@ -467,7 +467,8 @@ class EvalCase:
     forbidden_calls: tuple[ExpectedCall, ...] | None
     """Calls that must not be made. Names may be patterns and classes; without arguments, whatever the arguments."""
     history: tuple[EvalCase, ...]
-    """The turns of the conversation before this one, oldest first."""
+    """The turns of the conversation before this one, oldest first; of a conversation, those of its history, which are
+    not among its `turns`."""
     turns: tuple[EvalCase, ...] | None
     results: tuple[EvalResult, ...]
 

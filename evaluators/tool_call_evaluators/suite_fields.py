@@ -71,6 +71,8 @@ class SuiteFields:
     """
 
     __slots__ = ()
+    short: ClassVar[str] = ""
+    """The key whose value may stand for the whole object, if there are no others."""
     __pydantic_config__: ClassVar[Any] = {"use_attribute_docstrings": True, "extra": "forbid"}
 
     @classmethod
@@ -87,17 +89,20 @@ class SuiteFields:
     @classmethod
     def long_form(cls, value: Any) -> Any:
         """The full object for a document's value, which may be a shorter form."""
-        return cls.entries(value)
+        return cls.entries({cls.short: value} if cls.short and not isinstance(value, dict) else value)
 
     @classmethod
     def short_form(cls, entries: dict[str, Any]) -> Any:
         """Inverse of `long_form`."""
-        return entries
+        return entries[cls.short] if entries.keys() == {cls.short} else entries
 
     @classmethod
     def schema(cls, declared: Schema) -> Schema:
         """The JSON Schema of all forms, given that of an object with the `declared` keys."""
-        return declared
+        if not cls.short:
+            return declared
+        alone = {key: value for key, value in declared["properties"][cls.short].items() if key != "description"}
+        return {"anyOf": [alone, declared]}
 
     @classmethod
     def entries(cls, value: Any) -> dict[str, Any]:

@@ -201,8 +201,8 @@ class RunConversation:
 
     @property
     def cut_off(self) -> bool:
-        """Whether a resumed run repeats it: it is not complete, or the agent could not be reached any more."""
-        return not self.complete or self.unreachable is not None
+        """Whether a resumed run repeats it: it is not complete, or lies in what is not the agent's behavior."""
+        return not self.complete or self.unreachable is not None or self.no_history is not None
 
     @property
     def plan(self) -> Mapping[str, Any] | None:

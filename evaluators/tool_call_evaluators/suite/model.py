@@ -55,7 +55,6 @@ from ..suite_fields import (
     TEXTS,
     Boolean,
     FieldError,
-    Schema,
     SuiteFields,
     Text,
     Texts,
@@ -689,18 +688,7 @@ class GivenTurn(SuiteFields):
     both. All messages of a history have one, or none has."""
     agent: Annotated[str, Value(_agent_name, TEXT)] | None = None
     """Which of several agents behind a proxy this message is for. Default: that of the first turn."""
-
-    @classmethod
-    def long_form(cls, value: Any) -> Any:
-        return cls.entries({"user": value} if isinstance(value, str) else value)
-
-    @classmethod
-    def short_form(cls, entries: dict[str, Any]) -> Any:
-        return entries["user"] if entries.keys() == {"user"} else entries
-
-    @classmethod
-    def schema(cls, declared: Schema) -> Schema:
-        return {"anyOf": [TEXT, declared]}
+    short = "user"
 
 
 def _of_a_history(turns: Sequence[GivenTurn]) -> None:
@@ -728,10 +716,11 @@ class History(SuiteFields):
     """A simulated user speaks."""
     context_id: Text | None = None
     """A conversation that the agent keeps, by its `contextId`: the turns continue it. Nothing is sent before them."""
+    short = "turns"
 
     @classmethod
     def long_form(cls, value: Any) -> Any:
-        entries = cls.entries({"turns": value} if isinstance(value, list) else value)
+        entries = cls.entries(value if isinstance(value, dict) else {"turns": value})
         kinds = [name for name in ("turns", "run", "simulate", "context_id") if name in entries]
         if len(kinds) != 1 or ("case" in entries and kinds != ["run"]):
             raise FieldError("give a list of messages, or one of run (with case), simulate and context_id")
@@ -740,15 +729,6 @@ class History(SuiteFields):
                 "is for the case itself: each of its conversations has a history", "simulate", "conversations"
             )
         return entries
-
-    @classmethod
-    def short_form(cls, entries: dict[str, Any]) -> Any:
-        return entries.get("turns", entries)
-
-    @classmethod
-    def schema(cls, declared: Schema) -> Schema:
-        turns = declared["properties"]["turns"]
-        return {"anyOf": [{key: value for key, value in turns.items() if key != "description"}, declared]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -759,21 +739,7 @@ class Repeat(SuiteFields):
     """How many attempts a run makes: each is a conversation."""
     must_pass: Annotated[int, whole_number(1, MAX_REPETITIONS)] | None = field(default=None, metadata={"key": "pass"})
     """How many of them must pass; a run ends the attempts at a case once this is decided. Default: all."""
-
-    @classmethod
-    def long_form(cls, value: Any) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = {"times": value}
-        return cls.entries(value)
-
-    @classmethod
-    def short_form(cls, entries: dict[str, Any]) -> Any:
-        return entries["times"] if entries.keys() == {"times"} else entries
-
-    @classmethod
-    def schema(cls, declared: Schema) -> Schema:
-        times = {key: value for key, value in declared["properties"]["times"].items() if key != "description"}
-        return {"anyOf": [times, declared]}
+    short = "times"
 
 
 def _possible(repeat: Repeat) -> None:

@@ -23,7 +23,7 @@ from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.outcomes.conversations import attempts_at, follow
 from tool_call_evaluators.simulation.record import SIMULATED_USER
-from tool_call_evaluators.suite import AgentDefaults, Case, Expectation, GivenTurn, Suite
+from tool_call_evaluators.suite import AgentDefaults, Case, Expectation, Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE, HISTORY_LOST
 
@@ -453,33 +453,21 @@ class _Driver:
         """Hold one conversation, after its history if the case gives one."""
         contexts = {name: self._agents[name].client.conversation() for name in case.agents}
         held = _Held(case, attempt, contexts, f"{self._run.name}/{uuid.uuid4().hex}")
+        first = case.agents[0]
         if case.given is not None:
-            contexts[case.agents[0]].context_id = held.continued = case.given.context_id
-        if speaker.history is None or await self._told(held, speaker.history):
+            contexts[first].context_id = held.continued = case.given.context_id
+        server = self._agents[first].server
+        if server and (answered := [(turn.user, turn.answer) for turn in case.given_turns if turn.answer is not None]):
+            contexts[first].context_id = held.id = uuid.uuid4().hex
+            await server.begin(held.id, answered)
+        if speaker.history is not None:
+            await self._talk(held, speaker.history)
+        if speaker.history is None or speaker.history.is_complete:
             await self._talk(held, speaker)
         for name, context in contexts.items():
             if server := self._agents[name].server:
                 await server.end(context.context_id or "")
         self._run.watch.advance(speaker.left)
-
-    async def _told(self, held: _Held, history: Speaker) -> bool:
-        """Whether the history of a conversation could be made, by messages, or by what an agent is told that it has
-        answered."""
-        answered = [turn for turn in history.script if isinstance(turn, GivenTurn) and turn.answer is not None]
-        name = held.case.agents[0]
-        if not answered:
-            await self._talk(held, history)
-            return history.is_complete
-        if server := self._agents[name].server:
-            held.contexts[name].context_id = held.id = uuid.uuid4().hex
-            await server.begin(held.id, [(turn.user, turn.answer or "") for turn in answered])
-        for said in answered:
-            turn = replace(self._begun(name, held.case, held.attempt), conversation_id=held.id, given=True)
-            turn.user_text, turn.response_text = said.user, said.answer or ""
-            turn.status, turn.ended_at = "pending", turn.started_at
-            history.heard(said.user, turn, broken=False)
-            self._run.pipeline.take(turn)
-        return True
 
     async def _talk(self, held: _Held, speaker: Speaker) -> None:
         """Say what a speaker has to say. A turn is stored when the user has replied to it: the last one says how it
@@ -489,10 +477,15 @@ class _Driver:
             if last is not None:
                 self._run.pipeline.take(last)
             name = speaker.agent
-            last, broken = await self._say(held.contexts[name], text, self._begun(name, case, held.attempt))
+            turn = self._begun(name, case, held.attempt)
+            if (answer := speaker.answer) is None:
+                last, broken = await self._say(held.contexts[name], text, turn)
+            else:
+                last, broken = replace(turn, user_text=text, response_text=answer, status="pending"), False
+                last.ended_at = last.started_at
             if last is not None:
                 last.given = speaker.given or None
-                if server := self._agents[name].server:
+                if answer is None and (server := self._agents[name].server):
                     await self._tell(server, last)
                 if name == case.agents[0]:
                     held.found(last)

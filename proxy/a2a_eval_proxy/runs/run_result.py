@@ -65,8 +65,9 @@ class RunResult:
 
     @property
     def unreachable(self) -> str:
-        """How many conversations broke off since the agent could not be reached, and a reason; empty: none did."""
-        broke_off = [*filter(None, (item.unreachable for item in self.report.conversations))]
+        """How many conversations broke off since the agent could not be reached, or the history not be made, and a
+        reason; empty: none did."""
+        broke_off = [*filter(None, (item.unreachable or item.no_history for item in self.report.conversations))]
         return f"{counted(len(broke_off), 'conversation')} broke off: {broke_off[0]}" if broke_off else ""
 
     def compared(self, baseline: Comparison, fail_on: Collection[FailOn]) -> RunResult:

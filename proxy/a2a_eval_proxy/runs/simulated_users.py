@@ -99,7 +99,7 @@ class Speaker:
         self._user = user
         self._voice = voice
         self._replayed = replayed
-        self.script = script
+        self._script = script
         self.spoken = 0  # messages of the conversation so far
         self._broken = False
         self._usage = Usage()
@@ -114,8 +114,17 @@ class Speaker:
     @property
     def agent(self) -> str | None:
         """The name of the agent for which the last message is."""
-        own = self.script[self.spoken - 1].agent if self.spoken <= len(self.script) else None
+        own = self._said.agent if self._said else None
         return own or (self._case.agent_at(0) if self.given else self._case.agent)
+
+    @property
+    def answer(self) -> str | None:
+        """What the agent has answered to the last message, which is not sent then."""
+        return self._said.answer if isinstance(self._said, GivenTurn) else None
+
+    @property
+    def _said(self) -> Scripted | None:
+        return self._script[self.spoken - 1] if self.spoken <= len(self._script) else None
 
     @property
     def is_complete(self) -> bool:
@@ -126,7 +135,7 @@ class Speaker:
         """The next message; None at the end of the conversation."""
         if self._broken:
             return None
-        text = self.script[self.spoken].user if self.spoken < len(self.script) else await self._simulated()
+        text = self._script[self.spoken].user if self.spoken < len(self._script) else await self._simulated()
         if text is not None:
             self.spoken += 1
         return text
@@ -157,7 +166,7 @@ class Speaker:
             self._listener.scripted(text, turn.response_text)
         if self._user is None or turn is None:
             return
-        if self.spoken <= len(self.script):
+        if self.spoken <= len(self._script):
             self._user.scripted(text, turn.response_text, failed=broken)
         else:
             self._user.hear(turn.response_text, failed=broken or turn.state in FAILED_STATES)

@@ -248,7 +248,7 @@ class Scorer:
             of_turns, of_conversations = self._shared.turn, self._shared.conversation
         expected = repr((case, of_turns))
         cheap = "$same" not in expected and all(is_built_in(type(one)) and not one.is_async for one in of_turns)
-        has_several = case is not None and (len(case.turns) > 1 or case.simulate is not None)
+        has_several = case is not None and (len(case.turns) > 1 or (case.simulate or case.given) is not None)
         depth = self._suite.depth if case is None else case.depth
         trees = depth == "all" or any({"tree", "trees"} & {*item.needs} for item in (*of_turns, *of_conversations))
         patterns = any(name in expected for name in ("$regex", "$sql")) or any(

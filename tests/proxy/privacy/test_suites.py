@@ -7,7 +7,7 @@ from dataclasses import fields
 from a2a_eval_proxy.privacy.policy import redacted_case
 from a2a_eval_proxy.privacy.redactor import Redactor, parse_rules
 from tool_call_evaluators.model import ExpectedCall
-from tool_call_evaluators.suite import Case, CaseTurn, Expectation, Simulation
+from tool_call_evaluators.suite import Case, CaseTurn, Expectation, GivenTurn, History, Simulation
 
 
 def test_the_texts_of_a_simulated_user_are_redacted() -> None:
@@ -17,6 +17,13 @@ def test_the_texts_of_a_simulated_user_are_redacted() -> None:
     assert seen is not None
     assert "ada@" not in str([getattr(seen, item.name) for item in fields(seen)])
     assert (seen.max_turns, len(seen.knowledge)) == (10, 1)
+
+
+def test_the_texts_of_a_history_are_redacted() -> None:
+    secret = "call ada@example.org"
+    given = History(turns=(GivenTurn(secret, secret),), simulate=Simulation(goal=secret))
+    seen = redacted_case(Case(id="a", given=given), Redactor(parse_rules("email"), b"a key of the tests")).given
+    assert seen == History(turns=(GivenTurn("call [email]", "call [email]"),), simulate=Simulation(goal="call [email]"))
 
 
 def test_expected_results_and_errors_are_redacted_as_those_of_calls_are() -> None:

@@ -4,7 +4,7 @@ not."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.run_result import RunResult, RunWatch
 from a2a_eval_proxy.runs.served_agents import connected
 from a2a_eval_proxy.runs.stored_turns import UnknownRunError
+from a2a_eval_proxy.runs.tables import conversation_list
 from a2a_tool_capture.client import CaptureClient
 from agents.chat_server import calls, chat_server
 from agents.serving import ServerThread
@@ -94,36 +95,31 @@ def told(result: RunResult) -> list[tuple[list[str], list[str]]]:
 
 
 @pytest.mark.parametrize(("agent", "passes"), [("Remembers", True), ("Forgets", False)])
-async def test_turns_are_scored_after_their_history_which_is_not(
+async def test_turns_are_scored_after_their_history_which_every_report_marks(
     agent: str, passes: bool, remembers: AgentOptions, location: str
 ) -> None:
-    options = AgentOptions(remembers.url.replace("Remembers", agent))
+    options = replace(remembers, url=remembers.url.replace("Remembers", agent))
     watch = RunWatch()
     result = await run_suite(suite(), options, location, "first", watch=watch)
-    assert result.verdict.passed is passes
-    assert told(result) == [(["My order is ORD-7", "Thanks"], ["Where is it?"])]
-    assert (watch.planned, watch.done, watch.passed_turns + watch.failed_turns) == (1, 1, 1)
-    assert {reason.turn_id for reason in result.verdict.reasons if reason.turn_id} <= {
-        turn["turn_id"] for turn in result.report.turns
-    }
     turns = await stored_turns(location)
+    assert result.verdict.passed is passes
+    assert {reason.turn_id for reason in result.verdict.reasons} <= {turns[2]["turn_id"], None}
+    assert told(result) == [(["My order is ORD-7", "Thanks"], ["Where is it?"])]
+    assert (watch.planned, watch.done, watch.passed_turns, watch.failed_turns) == (1, 1, passes, not passes)
     assert [(turn.get("given"), len(turn["evaluations"])) for turn in turns] == [(True, 0), (True, 0), (None, 1)]
     assert len({turn["conversation_id"] for turn in turns}) == 1
 
+    as_json = json.loads(json_report(result.report))
+    (conversation,) = as_json["conversations"]
+    numbers = [[turn["turn"] for turn in conversation[part]] for part in ("given", "turns")]
+    assert (as_json["turns"], as_json["tool_calls"], numbers) == (1, 1, [[1, 2], [1]])
+    assert "1 turn, 2 given turns, not scored" in markdown_summary(result.report)
+    assert "given turn 1, not scored" in junit_xml(result.report)
+    assert "<dt>history</dt><dd>2 given turns, not scored</dd>" in html_report(result.report)
+    assert conversation_list(turns).count("[dim]given[/]") == 2
+
     again = await evaluate_store(suite(), location, "first")
     assert (again.verdict.passed, told(again)) == (passes, told(result))
-
-
-async def test_every_report_marks_the_history(remembers: AgentOptions, location: str) -> None:
-    report = (await run_suite(suite(), remembers, location, "first")).report
-    as_json = json.loads(json_report(report))
-    assert (as_json["turns"], as_json["tool_calls"]) == (1, 1)
-    (conversation,) = as_json["conversations"]
-    assert [turn["turn"] for turn in conversation["turns"]] == [1]
-    assert [(turn["turn"], turn["results"]) for turn in conversation["given"]] == [(1, []), (2, [])]
-    assert "1 turn, 2 given turns, not scored" in markdown_summary(report)
-    assert "given turn 1, not scored" in junit_xml(report)
-    assert "<dt>history</dt><dd>2 given turns, not scored</dd>" in html_report(report)
 
 
 async def test_a_history_that_cannot_be_made_fails_no_case_and_is_made_again_on_resume(
@@ -139,6 +135,7 @@ async def test_a_history_that_cannot_be_made_fails_no_case_and_is_made_again_on_
     assert "not executed (its history could not be made: given turn 2: " in reason.message
     assert "out of order" in reason.message
     assert result.report.excluded_text == "1 attempt excluded: 1 history could not be made"
+    assert result.unreachable.startswith("1 conversation broke off: its history could not be made")
 
     result = await run_suite(suite(), remembers, location, "first", resume=True)
     assert result.verdict.passed, result.verdict.reasons
@@ -176,24 +173,18 @@ async def test_the_messages_of_a_stored_conversation_are_sent_again(remembers: A
 # ── kept by the agent ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-async def served(remembers: AgentOptions) -> AsyncIterator[str]:
-    """The agent as an A2A server that keeps its conversations."""
+async def test_a_conversation_that_the_agent_keeps_is_continued_by_each_attempt(
+    remembers: AgentOptions, location: str
+) -> None:
     async with connected(remembers.url, AgentDefaults(), {}, None, 30.0) as server:
-        yield server.url if server else ""
-
-
-async def test_a_conversation_that_the_agent_keeps_is_continued_by_each_attempt(served: str, location: str) -> None:
-    async with CaptureClient(served) as client:
-        kept = (await client.conversation().send("My order is ORD-7")).context_id
-    twice = parse_suite(
-        TRACK.replace("GIVEN", f"{{context_id: {kept}}}").replace("id: track", "id: track\n    repeat: 2")
-    )
-    result = await run_suite(twice, AgentOptions(served), location, "first")
-    assert result.verdict.passed, result.verdict.reasons
+        assert server is not None
+        async with CaptureClient(server.url) as client:
+            kept = (await client.conversation().send("My order is ORD-7")).context_id
+        twice = suite(f"{{context_id: {kept}}}\n    repeat: 2")
+        result = await run_suite(twice, AgentOptions(server.url), location, "first")
+        other = await run_suite(suite("{context_id: other}"), AgentOptions(server.url), location, "second")
+    assert (result.verdict.passed, other.verdict.passed) == (True, False)
     assert told(result) == [([], ["Where is it?"])] * 2
-    other = await run_suite(suite("{context_id: other}"), AgentOptions(served), location, "second")
-    assert not other.verdict.passed
 
 
 async def _begins_another(request: Request) -> Response:
