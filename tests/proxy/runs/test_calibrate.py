@@ -28,6 +28,7 @@ from tool_call_evaluators import EvalResult, parse_suite
 from tool_call_evaluators.outcomes.calibration import LabelError
 from tool_call_evaluators.report.text_forms import calibration_lines
 
+PAGE = Path(__file__).parents[3] / "evaluators/docs/calibration.md"
 GRADED = """\
 suite: answers
 judge: {{model: {model}, base_url: "{url}/v1", retries: 0, concurrency: 8}}
@@ -265,13 +266,20 @@ async def test_a_judge_of_conversations_from_labels_to_every_score(judge: Script
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_command_says_it_in_words_and_in_json(judge: Scripted, tmp_path: Path) -> None:
-    store, suite = tmp_path / "turns.db", tmp_path / "suite.yaml"
-    file = labels_file(tmp_path / "labels.csv", people(await filled(store, GRADES[:10]), GRADES[:10], 2))
-    suite.write_text(judge.suite())
-    arguments = ["calibrate", str(suite), "--store", str(store), "--labels", str(file)]
+async def test_the_command_says_what_its_page_shows(
+    judge: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shown,) = re.findall(r"\$ a2a-eval-proxy (calibrate .*)\n((?:.*\n)*?)    …", PAGE.read_text("utf-8"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("a2a_eval_proxy.features.calibrate.judging.MAX_ASKED_TWICE", 90)
+    given = [("pass", 4)] * 56 + [("fail", 1)] * 24 + [("pass", 2)] * 2 + [("fail", 5)] * 6
+    given.insert(7, ("pass", 2))
+    given.insert(17, ("fail", 5))
+    ids = await filled(Path("a2a-eval-proxy.db"), [grade for _, grade in given])
+    Path("suite.yaml").write_text(judge.suite())
+    rows = [{"turn_id": one, "label": label} for one, (label, _) in zip(ids, given, strict=True)]
+    arguments = [*shown[0].split(), "--labels", str(labels_file(tmp_path / "labels.csv", rows))]
     done = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
-    assert done.exit_code == 0, done.output
-    assert "  2 disagreements; each in full: a2a-eval-proxy show ID\n" in done.output
+    assert done.output.startswith(shown[1]), done.output
     done = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, "--output", "json"])
-    assert json.loads(done.stdout)[0]["disagreement_count"] == 2
+    assert json.loads(done.stdout)[0]["disagreement_count"] == 10
