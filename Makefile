@@ -50,7 +50,7 @@ quick: lint types ## under 30 s on two idle cores: lint, types, tests of the pur
 	@echo "make test ROOM=store runs those of a room, make test all."
 
 frameworks: $(STAMP) ## the pages of frameworks, each installed with its newest versions; ARGS="-k crewai" for one
-	$(BIN)/python -m pytest -m frameworks tests/e2e/peers $(ARGS)
+	$(BIN)/python -m pytest -m frameworks --everything tests/e2e/peers $(ARGS)
 
 references: $(STAMP) ## print the statements of the documents that this project implements, each with its tests
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.references.table
