@@ -694,11 +694,8 @@ class GivenTurn(SuiteFields):
 def _of_a_history(turns: Sequence[GivenTurn]) -> None:
     if not 1 <= len(turns) <= MAX_GIVEN:
         raise FieldError(f"needs 1 to {MAX_GIVEN} turns, got {len(turns)}")
-    answered = [turn.answer is not None for turn in turns]
-    if any(answered) and not all(answered):
-        raise FieldError(
-            "answer is missing, which another turn has: give one to all, or to none", answered.index(False)
-        )
+    if len({turn.answer is None for turn in turns}) > 1:
+        raise FieldError("answer is missing in some: give one to all messages, or to none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,16 +114,10 @@ def conversation_list(turns: Iterable[TurnJson]) -> str:
         "conversations.txt",
         conversations=conversations,
         styles=_STYLES,
-        verdict=_said,
+        verdict=lambda turn: ("passed" if _is_measured(turn) else "unscored") if passed(turn) else "failed",
         calls=_calls,
         remarks=_remarks,
     )
-
-
-def _said(turn: TurnJson) -> str:
-    if turn.get("given"):
-        return "given"
-    return ("passed" if _is_measured(turn) else "unscored") if passed(turn) else "failed"
 
 
 _ORDER = {"failed": 0, "unscored": 1}

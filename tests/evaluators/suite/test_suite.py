@@ -243,7 +243,11 @@ WRONG_CASES = [
         ),
         (
             "suite: x\ncases: [{id: a, given: [hi, {user: x, answer: y}], turns: [{user: x}]}]",
-            "s.yaml:2:25: cases[0].given[0]: answer is missing, which another turn has: give one to all, or to none",
+            "s.yaml:2:17: cases[0].given: answer is missing in some: give one to all messages, or to none",
+        ),
+        (
+            "suite: x\ncases: [{id: a, given: [hi, {usr: x}], turns: [{user: x}]}]",
+            "s.yaml:2:30: cases[0].given[1].usr: unknown key (did you mean user?); accepted are user, answer, agent",
         ),
         ("suite: x\ncases: [{id: a, given: [], turns: [{user: x}]}]", "s.yaml:2:17: cases[0].given: needs 1 to 100"),
         (

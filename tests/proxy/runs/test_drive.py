@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -17,19 +19,25 @@ from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, merged_options, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.runs.run_result import RunWatch
-from a2a_eval_proxy.runs.stored_turns import open_existing_store
+from a2a_eval_proxy.runs.run_result import RunResult, RunWatch
+from a2a_eval_proxy.runs.served_agents import connected
+from a2a_eval_proxy.runs.stored_turns import UnknownRunError, open_existing_store
+from a2a_eval_proxy.runs.tables import conversation_list
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentError
+from agents.chat_server import calls, chat_server
 from agents.control import Control
+from agents.replay_agent import ReplayAgent, json_answer
 from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import build_app, scenario_agent
 from agents.serving import ServerThread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from support.commands import ended
+from support.proxied import proxied
 from support.stored_runs import stored_turns
 from tool_call_evaluators.outcomes.conversations import follow
-from tool_call_evaluators.report import html_report, junit_xml
+from tool_call_evaluators.outcomes.recording import record_suite
+from tool_call_evaluators.report import html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.suite import AgentDefaults, Suite, parse_suite
 
 SUITE = """
@@ -334,3 +342,202 @@ async def test_a_run_whose_name_is_redacted(agent: AgentOptions, location: str) 
     assert conclusion.verdict.passed, conclusion.verdict
     assert conclusion.report.run.startswith("at [ip:")
     assert {turn["run"] for turn in await stored_turns(location)} == {conclusion.report.run}
+
+
+# ── history ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+AGENTS = """
+import re
+from a2a_tool_capture.connector import AgentConfig, AgentResponse, BaseAgent, ToolCall
+
+
+class Remembers(BaseAgent):
+    order = ""
+
+    async def execute(self, user_query: str, **kwargs):
+        if user_query == "break":
+            raise RuntimeError("out of order")
+        if found := re.search(r"ORD-\\d+", user_query):
+            self.order = found[0]
+            call = ToolCall(name="note", arguments={"order": self.order}, result="noted")
+        else:
+            call = ToolCall(name="track", arguments={"order": self.order}, result="at sea")
+        return AgentResponse(content="done", tool_calls=[call])
+
+
+class Forgets(Remembers):
+    async def execute(self, user_query: str, **kwargs):
+        self.order = ""
+        return await super().execute(user_query)
+"""
+
+TRACK = """
+suite: orders
+evaluators: [{tool_trajectory: {threshold: 1.0}}, {tool_trajectory: {scope: conversation, id: whole, threshold: 1.0}}]
+cases:
+  - id: track
+    given: GIVEN
+    expect: {tool_calls: [{name: track, arguments: {order: ORD-7}}]}
+    turns: [{user: Where is it?, expect: {tool_calls: [{name: track, arguments: {order: ORD-7}}]}}]
+"""
+WRITTEN = '["My order is ORD-7", {user: Thanks}]'
+
+
+def history(given: str = WRITTEN) -> Suite:
+    return parse_suite(TRACK.replace("GIVEN", given))
+
+
+@pytest.fixture
+def remembers(tmp_path: Path) -> AgentOptions:
+    file = tmp_path / "agents.py"
+    file.write_text(AGENTS)
+    return AgentOptions(f"python:{file}:Remembers")
+
+
+def told(result: RunResult) -> list[tuple[list[str], list[str]]]:
+    """Of each conversation, what was said in its history, and in its turns."""
+    return [
+        ([turn.turn["user_text"] for turn in one.given if turn.turn], [turn["user_text"] for turn in one.executed])
+        for one in result.report.conversations
+    ]
+
+
+@pytest.mark.parametrize(("agent", "passes"), [("Remembers", True), ("Forgets", False)])
+async def test_turns_are_scored_after_their_history_which_every_report_marks(
+    agent: str, passes: bool, remembers: AgentOptions, location: str
+) -> None:
+    options = replace(remembers, url=remembers.url.replace("Remembers", agent))
+    watch = RunWatch()
+    result = await run_suite(history(), options, location, "first", watch=watch)
+    turns = await stored_turns(location)
+    assert result.verdict.passed is passes
+    assert told(result) == [(["My order is ORD-7", "Thanks"], ["Where is it?"])]
+    assert (watch.planned, watch.done, watch.passed_turns, watch.failed_turns) == (1, 1, passes, not passes)
+    assert [(turn.get("given"), len(turn["evaluations"])) for turn in turns] == [(True, 0), (True, 0), (None, 1)]
+    assert len({turn["conversation_id"] for turn in turns}) == 1
+
+    as_json = json.loads(json_report(result.report))
+    (conversation,) = as_json["conversations"]
+    numbers = [[turn["turn"] for turn in conversation[part]] for part in ("given", "turns")]
+    assert (as_json["turns"], as_json["tool_calls"], numbers) == (1, 1, [[1, 2], [1]])
+    assert "1 turn, 2 given turns, not scored" in markdown_summary(result.report)
+    assert "given turn 1, not scored" in junit_xml(result.report)
+    assert "<dt>history</dt><dd>2 given turns, not scored</dd>" in html_report(result.report)
+    assert conversation_list(turns).count("[dim]given[/]") == 2
+
+    again = await evaluate_store(history(), location, "first")
+    assert (again.verdict.passed, told(again)) == (passes, told(result))
+    (recorded,) = parse_suite(record_suite(turns)).cases
+    assert (recorded.given, len(recorded.turns)) == (history().cases[0].given, 1)
+
+
+async def test_a_history_that_cannot_be_made_fails_no_case_and_is_made_again_on_resume(
+    remembers: AgentOptions, location: str
+) -> None:
+    broken = history('[My order is ORD-7, break, "Thanks"]')
+    result = await run_suite(broken, remembers, location, "first")
+    assert told(result) == [(["My order is ORD-7", "break"], [])]
+    (conversation,) = result.report.conversations
+    assert (result.report.status(conversation), result.report.exclusion(conversation)) == ("unscored", "history")
+    (reason,) = [reason for reason in result.verdict.reasons if reason.where == "track"]
+    assert re.search(r"not executed \(its history could not be made: given turn 2: .*out of order", reason.message)
+    assert result.report.excluded_text == "1 attempt excluded: 1 history could not be made"
+    assert result.unreachable.startswith("1 conversation broke off: its history could not be made")
+
+    result = await run_suite(history(), remembers, location, "first", resume=True)
+    assert (result.verdict.passed, len(await stored_turns(location))) == (True, 3)
+
+
+async def test_the_messages_of_a_stored_conversation_are_sent_again(remembers: AgentOptions, location: str) -> None:
+    await run_suite(history("[My order is ORD-7]"), remembers, location, "first")
+    result = await run_suite(history("{run: first, case: track}"), remembers, location, "second")
+    assert result.verdict.passed, result.verdict.reasons
+    assert told(result) == [(["My order is ORD-7", "Where is it?"], ["Where is it?"])]
+
+    with pytest.raises(UnknownRunError, match="no run 'firsst'"):
+        await run_suite(history("{run: firsst}"), remembers, location, "third")
+    with pytest.raises(ConfigError, match="case 'refund' of run 'first' has 0 turns; expected 1 to 100"):
+        await run_suite(history("{run: first, case: refund}"), remembers, location, "fourth")
+    hidden = privacy_of(parse_rules([{"pattern": "ORD-7"}]), None)
+    await run_suite(history("[My order is ORD-7]"), remembers, location, "hidden", privacy=hidden)
+    with pytest.raises(ConfigError, match="a message was stored redacted or without its text"):
+        await run_suite(history("{run: hidden}"), remembers, location, "fifth")
+
+
+async def test_a_conversation_that_the_agent_keeps_is_continued_by_each_attempt(
+    remembers: AgentOptions, location: str
+) -> None:
+    async with connected(remembers.url, AgentDefaults(), {}, None, 30.0) as server:
+        assert server is not None
+        async with CaptureClient(server.url) as client:
+            kept = (await client.conversation().send("My order is ORD-7")).context_id
+        twice = history(f"{{context_id: {kept}}}\n    repeat: 2")
+        result = await run_suite(twice, AgentOptions(server.url), location, "first")
+        other = await run_suite(history("{context_id: other}"), AgentOptions(server.url), location, "second")
+    assert (result.verdict.passed, other.verdict.passed) == (True, False)
+    assert told(result) == [([], ["Where is it?"])] * 2
+
+
+async def test_an_agent_that_begins_another_conversation_is_not_judged_by_it(location: str) -> None:
+    answer = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "Which order?"}], "contextId": "new"}
+    with ReplayAgent() as agent:
+        interface = {"url": agent.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        agent.card = json_answer({"name": "another", "version": "1", "supportedInterfaces": [interface]})
+        agent.prepare(json_answer({"jsonrpc": "2.0", "id": 1, "result": {"message": answer}}))
+        result = await run_suite(history("{context_id: kept}"), AgentOptions(agent.url), location, "first")
+    (conversation,) = result.report.conversations
+    assert (result.verdict.passed, result.report.exclusion(conversation)) == (False, "history")
+    assert "continued another conversation than the given context_id kept" in str(conversation.no_history)
+    assert all(item.status == "skipped" for item in conversation.all_results)
+
+
+ANSWERED = "[{user: My order is ORD-7, answer: I have noted ORD-7.}]"
+
+
+@pytest.mark.parametrize(("order", "passes"), [("ORD-7", True), ("ORD-1", False)])
+async def test_a_model_is_told_what_it_has_answered(order: str, passes: bool, location: str) -> None:
+    with chat_server(calls(("track", json.dumps({"order": order})))) as api:
+        result = await run_suite(history(ANSWERED), AgentOptions(f"openai:{api.url}"), location, "first")
+    assert result.verdict.passed is passes
+    assert told(result) == [(["My order is ORD-7"], ["Where is it?"])]
+    (request,) = api.requests
+    assert request["messages"] == [
+        {"role": "user", "content": "My order is ORD-7"},
+        {"role": "assistant", "content": "I have noted ORD-7."},
+        {"role": "user", "content": "Where is it?"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "problem"),
+    [
+        (ANSWERED, "http://127.0.0.1:1", "only an openai: agent can be told what it has answered"),
+        (ANSWERED, "python:agent.py:Agent", "leave out `answer`"),
+        ("{context_id: c}", "python:agent.py:Agent", "keeps no conversation of a context_id; write the messages"),
+    ],
+)
+async def test_a_history_that_the_agent_cannot_have_is_refused(
+    given: str, url: str, problem: str, location: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"case 'track': given: .*{problem}"):
+        await run_suite(history(given), AgentOptions(url), location, "first")
+
+
+@pytest.mark.parametrize("given", [WRITTEN, "{run: first}"])
+async def test_traffic_with_the_messages_of_a_history_is_not_scored(given: str, tmp_path: Path) -> None:
+    file = tmp_path / "suite.yaml"
+    file.write_text(TRACK.replace("GIVEN", given))
+    async with proxied(tmp_path, suite=str(file)) as it:
+        for text in ("My order is ORD-7", "Thanks", "Where is it?"):
+            await it.talks(text, a2a_eval_case="track")
+        await it.flushed()
+        turns = await it.turns(case="track")
+        assert [(turn.get("given"), len(turn["evaluations"])) for turn in turns] == [(True, 0), (True, 0), (None, 1)]
+        own = f"turns/{turns[0]['turn_id']}"
+        for page, words in (
+            (own, "of the history that its"),
+            ("conversations/c", "Given turn 2"),
+            ("conversations/c", ">Turn 1"),
+        ):
+            assert words in (await it.admin.get(f"/{page}", headers={"accept": "text/html"})).text
