@@ -205,7 +205,7 @@ class FetchedTracesOptions(TraceWaitOption):
 
     traces: str | None = agent_option(
         types.TEXT,
-        "Fetch the trace of each turn from tempo://HOST[:PORT], jaeger://HOST[:PORT] (with TLS: tempos:, jaegers:) or "
+        "Fetch the trace of each turn from tempo://HOST:PORT, jaeger://HOST:PORT (with TLS: tempos:, jaegers:) or "
         "otlp-file:PATH, and merge it into the turn.",
     )
     traces_header: tuple[tuple[str, str], ...] = agent_option(

@@ -51,7 +51,7 @@ from ..telemetry.logs import start_logging
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 from .output import JsonOutput
-from .traces import fetching, receiving, why_none
+from .traces import fetching, receiving, variables
 
 if TYPE_CHECKING:
     from ..runs.drive import AgentOptions
@@ -141,7 +141,9 @@ async def run_and_show(options: RunOptions) -> bool:
             raise
         raise RunIncompleteError(f"{error} ({_resuming(name)})") from error
     if tracing is not None and not tracing.received:
-        plan = replace(plan, warnings=[*plan.warnings, why_none(options)])
+        needed = "to continue the trace of its requests" if options.traces else variables(f"http://{options.otlp}")
+        place = f"from {options.traces}" if options.traces else f"to {options.otlp}"
+        plan = replace(plan, warnings=[*plan.warnings, f"no spans came {place}; the agent needs {needed}"])
     if plan.files and (output := plan.output):
         if privacy.keeps_content:
             await write_held(output, conclusion.report, plan.files, options.store)

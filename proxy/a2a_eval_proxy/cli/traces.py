@@ -11,7 +11,7 @@ from a2a_tool_capture.secret_references import resolve_header
 
 from ..errors import ConfigError
 from ..feature import features
-from .options import FetchedTracesOptions, ReceivedTracesOptions, RunOptions
+from .options import FetchedTracesOptions, ReceivedTracesOptions
 
 if TYPE_CHECKING:
     from ..otlp.trace_service import Tracing
@@ -49,13 +49,6 @@ async def fetching(options: FetchedTracesOptions) -> AsyncIterator[Tracing | Non
     headers = {name: resolve_header(name, value) for name, value in options.traces_header}
     async with fetchers[scheme](options.traces, headers, options.trace_wait) as tracing:
         yield tracing
-
-
-def why_none(options: RunOptions) -> str:
-    """What an agent needs of which no spans came."""
-    if options.traces:
-        return f"{options.traces} has no spans of the turns; the agent has to continue the trace of its requests"
-    return f"no spans came to {options.otlp}; the agent needs {variables(f'http://{options.otlp}')}"
 
 
 def variables(url: str) -> str:

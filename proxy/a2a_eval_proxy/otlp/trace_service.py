@@ -120,15 +120,18 @@ class Tracing(TurnListener):
 
     # ── from the receiver ───────────────────────────────────────────────────────────────────────────────
 
-    async def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> int:
-        """Read spans or GenAI events, in a thread, since a full batch would block the event loop for too long.
+    async def take(
+        self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int, *, only: str = ""
+    ) -> int:
+        """Read spans or GenAI events, in a thread, since a full batch would block the event loop for too long: those of
+        the trace that is `only` wanted, or all.
 
         Returns once the trace book has them, with the number of spans without valid ids.
         """
         records, rejected = await self._loop.run_in_executor(self._reading, _read, request)
         by_trace: dict[str, list[Span | LogEvent]] = {}
         for record in records:
-            if record.scope != SCOPE:  # our own are not evidence
+            if record.scope != SCOPE and only in ("", record.trace_id):  # our own are not evidence
                 by_trace.setdefault(record.trace_id, []).append(record)
         passed_on = 0
         for members in by_trace.values():

@@ -15,7 +15,7 @@ from ..feature import features
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
-from ..scoring.rescoring import Rescoring, StoredTraces
+from ..scoring.rescoring import Rescoring, with_traces
 from ..scoring.scorer import Scorer, ThreadExecutor, TurnJson
 from ..store import Store, StoreError
 from .run_plan import ALL, Selection
@@ -77,8 +77,7 @@ async def evaluate_store(
         executor = ThreadExecutor(scorer) if make is None else make(privacy.suite(whole), location, privacy)
         rescoring = Rescoring(store, cases, scorer, executor, watch, privacy, only)
         try:
-            traces = StoredTraces(store, tracing, privacy) if tracing is not None else None
-            await _score_again(store, run, rescoring, executor.batch, watch, traces)
+            await _score_again(store, run, rescoring, executor.batch, watch, tracing, privacy)
         finally:
             await asyncio.to_thread(executor.close)
         return await load_and_judge_run(
@@ -95,10 +94,16 @@ async def evaluate_store(
 
 
 async def _score_again(
-    store: Store, run: str | None, rescoring: Rescoring, page_size: int, watch: RunWatch, traces: StoredTraces | None
+    store: Store,
+    run: str | None,
+    rescoring: Rescoring,
+    page_size: int,
+    watch: RunWatch,
+    tracing: Tracing | None,
+    privacy: Privacy,
 ) -> None:
     async def score(page: Sequence[TurnJson]) -> None:
-        await rescoring.score(page if traces is None else await traces.completed(page))
+        await rescoring.score(page if tracing is None else await with_traces(page, store, tracing, privacy))
         watch.advance(len(page))
 
     page: list[TurnJson] = []

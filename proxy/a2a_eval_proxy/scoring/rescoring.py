@@ -31,46 +31,36 @@ _MOST_SHARING = 1_000
 """Turns of one trace, that of their client, whose spans are told apart."""
 
 
-class StoredTraces:
-    """Completes stored turns with traces that are fetched for the time after them, if it is not over."""
+async def with_traces(
+    items: Sequence[TurnJson], store: Store, tracing: Tracing, privacy: Privacy
+) -> Sequence[TurnJson]:
+    """These stored turns; those without calls and spans with what their traces show, as the store has them from then
+    on.
 
-    def __init__(self, store: Store, tracing: Tracing, privacy: Privacy) -> None:
-        self._store = store
-        self._tracing = tracing
-        self._privacy = privacy
-        self._awaited = AwaitedEvidence([tracing], lambda _: None, None, 0)
-        self._asked: set[str] = set()
-
-    async def completed(self, items: Sequence[TurnJson]) -> Sequence[TurnJson]:
-        """These turns, those without calls and spans with what their traces show, which the store has from then on.
-
-        Calls that were seen before, perhaps redacted since, could not be told from those in the trace. A turn whose
-        trace cannot be had stays as it is. Raises StoreError.
-        """
-        bare = [item for item in items if item["trace_id"] and not item["tool_calls"] and not item.get("spans")]
-        for item in bare:
-            for linked in await self._store.linked_by("trace_id", item["trace_id"], 0, _MOST_SHARING):
-                if linked.turn["status"] != "open" and linked.turn["turn_id"] not in self._asked:
-                    self._asked.add(linked.turn["turn_id"])
-                    turn = replace(Turn.from_dict(dict(linked.turn)), parent_span_id=linked.parent_span_id)
-                    self._tracing.opened(turn)
-                    self._tracing.ended(turn)
-        merged = [found for item in bare if (found := await self._merged(item)) is not None]
-        self._store.finish(merged, nothing)
-        await self._store.drained()
-        fresh = {one.turn_id: await self._store.turn(one.turn_id) for one in merged}
-        return [fresh.get(item["turn_id"]) or item for item in items]
-
-    async def _merged(self, item: TurnJson) -> Scored | None:
+    Calls that were seen before, perhaps redacted since, could not be told from those in the trace. A turn whose trace
+    cannot be had stays as it is. Raises StoreError.
+    """
+    bare = [item for item in items if item["trace_id"] and not item["tool_calls"] and not item.get("spans")]
+    for item in bare:
+        for linked in await store.linked_by("trace_id", item["trace_id"], 0, _MOST_SHARING):
+            turn = replace(Turn.from_dict(dict(linked.turn)), parent_span_id=linked.parent_span_id)
+            tracing.opened(turn)
+            tracing.ended(turn)
+    awaited, merged = AwaitedEvidence([tracing], lambda _: None, None, 0), []
+    for item in bare:
         turn, ready = Turn.from_dict(dict(item)), asyncio.Event()
-        self._awaited.wait(turn, ready.set, late=False)
+        awaited.wait(turn, ready.set, late=False)
         await ready.wait()
-        evidence = self._tracing.evidence(turn)
-        if evidence is None or evidence.lost or not evidence.spans:
-            return None
-        turn.findings = [one for one in turn.findings if (one.code, one.where) != ("calls_missed", "traces")]
-        seen = self._privacy.redacted(completed(turn, [evidence], late=False))
-        return Scored(turn.turn_id, item["evaluations"], self._privacy.stored(seen))
+        evidence = tracing.evidence(turn)
+        if evidence is not None and evidence.spans and not evidence.lost:
+            turn.findings = [one for one in turn.findings if (one.code, one.where) != ("calls_missed", "traces")]
+            seen = privacy.redacted(completed(turn, [evidence], late=False))
+            merged.append(Scored(turn.turn_id, item["evaluations"], privacy.stored(seen)))
+    awaited.close()
+    store.finish(merged, nothing)
+    await store.drained()
+    fresh = {one.turn_id: await store.turn(one.turn_id) for one in merged}
+    return [fresh.get(item["turn_id"]) or item for item in items]
 
 
 class Rescoring:

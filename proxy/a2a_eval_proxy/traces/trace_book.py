@@ -88,6 +88,8 @@ class TraceBook:
 
     def opened(self, turn: Turn) -> None:
         """A turn began; its trace id is known from the start, task and conversation where the client names them."""
+        if turn.turn_id in self._turns:
+            return
         known = TurnEntry(turn)
         self._turns[turn.turn_id] = self._open[turn.turn_id] = known
         self._index(known)

@@ -267,7 +267,7 @@ MISTAKES = {
     "traces: nobody there": Mistake(f"{RUN} --traces tempo://127.0.0.1:1", "//127.0.0.1:1 cannot be reached: All", 3),
     "traces: no file": Mistake(f"{RUN} --traces otlp-file:no.jsonl", "no.jsonl cannot be read: No such file or dir", 3),
     "traces: other scheme": Mistake(f"{RUN} --traces zipkin://x", "with one of jaeger:, jaegers:, otlp-file:, tempo:,"),
-    "traces: user": Mistake(f"{RUN} --traces tempo://a:b@c", "with a user name: send credentials with --traces-header"),
+    "traces: user": Mistake(f"{RUN} --traces tempo://a:b@c", "(send these in a header); tempo: stands for http:"),
     "traces: two ways": Mistake(f"{RUN} --traces tempo://x --otlp 127.0.0.1:0", "leave out one of the two"),
     "traces: variable": Mistake(
         f"{RUN} --traces tempo://x --traces-header 'X: ${{NO_SUCH_KEY}}'", "variable NO_SUCH_KEY, which is not set"

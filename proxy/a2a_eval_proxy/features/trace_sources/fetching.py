@@ -6,9 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from contextlib import asynccontextmanager, closing
 
 from ...clock import CLOCK
 from ...errors import log_once
@@ -39,15 +37,12 @@ async def fetching(location: str, headers: Mapping[str, str], wait_s: float) -> 
             raise
         except TraceSourceError as error:
             log_once(logger, str(error), level=logging.WARNING)
-        tracing = FetchedTraces(find, wait_s)
-        try:
+        with closing(FetchedTraces(find, wait_s)) as tracing:
             yield tracing
-        finally:
-            await tracing.stop()
 
 
 class FetchedTraces(Tracing):
-    """As `Tracing`, whose spans come from a source that is asked; it waits for a turn while it is."""
+    """As `Tracing`, whose spans come from a source that is asked; a turn waits as long as it is."""
 
     def __init__(self, find: FindTrace, wait_s: float) -> None:
         super().__init__(Metrics(), wait_s=wait_s, expected=True)
@@ -57,28 +52,26 @@ class FetchedTraces(Tracing):
 
     def ended(self, turn: Turn) -> None:
         super().ended(turn)
-        if turn.trace_id and turn.ended_at is not None:
+        if turn.trace_id and turn.ended_at is not None and self.complete(turn):
             self._fetches[turn.turn_id] = self._loop.create_task(self._fetch(turn, turn.ended_at + self._time_s))
 
     def wait_s(self, turn: Turn) -> float:
-        return self._time_s + _LONGEST_ANSWERS_S if turn.turn_id in self._fetches else 0.0
+        return 0.0 if self.complete(turn) else self._time_s + _LONGEST_ANSWERS_S
 
     def complete(self, turn: Turn) -> bool:
         return turn.turn_id not in self._fetches
 
-    async def stop(self) -> None:
-        """Ask no more."""
+    def close(self) -> None:
         for task in self._fetches.values():
             task.cancel()
-        await asyncio.gather(*self._fetches.values(), return_exceptions=True)
-        self.close()
+        super().close()
 
     async def _fetch(self, turn: Turn, until: float) -> None:
         missed, pause_s = "", _FIRST_PAUSE_S
         while True:
             try:
-                found = _only(await self._find(turn.trace_id), bytes.fromhex(turn.trace_id))
-                await self.take(found, found.ByteSize())
+                found = await self._find(turn.trace_id)
+                await self.take(found, found.ByteSize(), only=turn.trace_id)
                 missed = ""
             except Exception as error:  # noqa: BLE001  # error boundary: also a bug costs the turn its trace alone
                 missed = str(error) or repr(error)
@@ -94,12 +87,3 @@ class FetchedTraces(Tracing):
             log_once(logger, missed, level=logging.WARNING)
             self.lost(missed, turn)
         self._changed(turn, True)
-
-
-def _only(request: ExportTraceServiceRequest, trace_id: bytes) -> ExportTraceServiceRequest:
-    """Of the spans in it, those of this trace: others would be taken for those of other turns."""
-    for scope in (scope for resource in request.resource_spans for scope in resource.scope_spans):
-        kept = [span for span in scope.spans if span.trace_id == trace_id]
-        del scope.spans[:]
-        scope.spans.extend(kept)
-    return request
