@@ -34,7 +34,7 @@ EXCLUSIONS: Mapping[Exclusion, str] = {
     "unreachable": "agent not reachable",
     "history": "history could not be made",
     "simulated_user": "simulated user at fault",
-    "evaluator_error": "judge or evaluator failed",
+    "evaluator_error": "judge, probe or evaluator failed",
     "calls_unseen": "tool calls not visible",
     "over_budget": "judge budget spent",
     "not_scored": "not scored yet",

@@ -92,13 +92,15 @@ def unknown_gates(suite: Suite) -> list[str]:
 
 
 def unknown_placeholders(suite: Suite) -> list[str]:
-    """A warning for each key of expected arguments that may be a misspelt placeholder, with its cases."""
+    """A warning for each key of expected values that may be a misspelt placeholder, with its cases."""
     found = grouped(
         (key, case.id)
         for case in suite.cases
         for expect in case.expectations
         for key in sorted(
-            placeholders.unknown_placeholders([*map(ExpectedCall.to_dict, expect.tool_calls or ()), expect.response])
+            placeholders.unknown_placeholders(
+                [*map(ExpectedCall.to_dict, expect.tool_calls or ()), expect.response, expect.values["state_of_world"]]
+            )
         )
     )
     known = placeholders.PLACEHOLDERS

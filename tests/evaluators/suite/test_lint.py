@@ -133,7 +133,8 @@ cases:
         ),
         (
             unknown_placeholders,
-            "evaluators: [json_similarity]\ncases: [{id: a, turns: [{user: hi, expect: {response: {$any: 1, x: 2}}}]}]",
+            "evaluators: [state_of_world]\ncases: [{id: a, turns: [{user: hi, expect: {state_of_world: {command: [ls], "
+            "equals: {$any: 1, x: 2}}}}]}]",
             ["$any in case a stands beside other keys, and is no placeholder there; it is compared as data"],
         ),
         (unscored_cases, f"evaluators: []\n{HI}", ["no evaluator scores case a: list some in `evaluators`"]),

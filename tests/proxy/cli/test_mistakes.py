@@ -63,6 +63,8 @@ SUITES: dict[str, str | bytes] = {
     "judge.yaml": f"suite: s\njudge: {{model: gpt-4o}}\nevaluators: [helpfulness]\n{CASES}",
     "secret.yaml": f"suite: s\njudge: {{model: m, api_key: sk-1}}\nevaluators: [helpfulness]\n{CASES}",
     "header.yaml": f"suite: s\nagent: {{headers: {{X-Key: '${{NO_SUCH_KEY}}'}}}}\nevaluators: [tool_error]\n{CASES}",
+    "probe.yaml": "suite: s\nevaluators: [state_of_world]\ncases:\n  - {id: a, turns: [{user: hi, expect: "
+    "{state_of_world: {http: {url: 'http://host', headers: {X-Key: '${NO_SUCH_KEY}'}}, equals: 1}}}]}\n",
     "plugin.yaml": f"suite: s\nplugins: [no-such.py]\n{CASES}",
     "settings.yaml": "# of this project\nstore: turns.db\nheader: ['X-Key: ${NO_SUCH_KEY}']\n",
     "csv.yaml": "input,expected\nhi,there\n",
@@ -321,6 +323,9 @@ MISTAKES = {
     "no key: validate": Mistake("validate judge.yaml", "not valid: 1 error"),
     "key in the suite": Mistake("run secret.yaml --agent {agent}", "do not write the API key into a file"),
     "variable of a header": Mistake("run header.yaml --agent {agent}", f"header.yaml:2:19: {UNSET}"),
+    "variable of a header: probe": Mistake(
+        "run probe.yaml --agent {agent}", f"probe.yaml: case a: {UNSET.removeprefix('agent.headers.X-Key: ')}"
+    ),
     "variable of a header: validate": Mistake("validate header.yaml", f"header.yaml:2:19: {UNSET}"),
     "missing plug-in": Mistake("run plugin.yaml --agent {agent}", "plugin.yaml:2:11"),
     "suite in another encoding": Mistake("run latin.yaml --agent {agent}", "latin.yaml: is not UTF-8: byte 9 cannot b"),
