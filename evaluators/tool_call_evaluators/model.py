@@ -396,6 +396,7 @@ TIMES = whole_number(0, 1_000_000)
 
 EXPECT_KEYS: Mapping[str, str] = {
     "expected_agents": "agents",
+    "expected_approval": "approval",
     "expected_tool_calls": "tool_calls",
     "expected_response": "response",
     "expected_behavior": "behavior",
@@ -408,8 +409,8 @@ EXPECT_KEYS: Mapping[str, str] = {
 class EvalCase:
     """The input of an evaluator, of one turn, or with its `turns` of a whole conversation.
 
-    - What was seen: `user_text`, `tool_calls` (`calls_unseen`), `reasoning_steps`, `response_text`, `resources`,
-      `tree`, `world`
+    - What was seen: `user_text`, `tool_calls` (`calls_unseen`), `approvals`, `reasoning_steps`, `response_text`,
+      `resources`, `tree`, `world`
     - What was expected: `expected_tool_calls`, `expected_response` and all that begins so, `response_contains`,
       `tool_calls_order`, `tool_calls_count`, `tool_outputs`, `forbidden_calls`
     - Context: `tools`, `tool_classes`, `user_goal`, `knowledge`, `profile`, `tasks`, `constraints`, `prices`,
@@ -429,6 +430,10 @@ class EvalCase:
     """Those that the agent made. If they are unknown, reading them skips the evaluator; see `captured_calls`."""
     calls_unseen: str | None
     """Why the tool calls are unknown; None if `tool_calls` is complete."""
+    approvals: tuple[ToolCall, ...] | None
+    """Calls that wait for the user's approval; None if they are unknown."""
+    expected_approval: ExpectedCall | None
+    """The call that should wait; its name may be a pattern or a class. Without arguments, whatever the arguments."""
     expected_tool_calls: tuple[ExpectedCall, ...] | None
     tools: tuple[ToolDefinition, ...] | None
     user_text: str | None
@@ -477,6 +482,8 @@ class EvalCase:
         *,
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
         calls_unseen: str | None = None,
+        approvals: Iterable[ToolCall | Mapping[str, Any]] | None = None,
+        expected_approval: ExpectedCall | Mapping[str, Any] | None = None,
         expected_tool_calls: Iterable[ExpectedCall | ToolCall | Mapping[str, Any]] | None = None,
         tools: Iterable[ToolDefinition | Mapping[str, Any]] | None = None,
         user_text: str | None = None,
@@ -511,6 +518,8 @@ class EvalCase:
         vars(self).update(  # the dataclass is frozen
             tool_calls=captured if calls_unseen is None else UnseenCalls(captured, calls_unseen),
             calls_unseen=calls_unseen,
+            approvals=None if approvals is None else _models(approvals, ToolCall, _tool_call, "approvals"),
+            expected_approval=None if expected_approval is None else approval_call(expected_approval),
             expected_tool_calls=None if expected_tool_calls is None else expected_calls(expected_tool_calls),
             tools=None if tools is None else _models(tools, ToolDefinition, ToolDefinition.from_dict, "tools"),
             user_text=user_text,
@@ -630,6 +639,14 @@ def forbidden_call(data: Mapping[str, Any]) -> ExpectedCall:
     """A forbidden call from its JSON form, `{name, arguments}`. Raises FieldError."""
     call = ExpectedCall.from_dict(checked_object(dict(data), ("name", "arguments", "args")))
     return replace(call, arguments=call.arguments or None)
+
+
+def approval_call(entry: Any) -> ExpectedCall:
+    """A call that should wait for approval, from its JSON form `{tool, arguments}`. Raises FieldError."""
+    if isinstance(entry, ExpectedCall):
+        return entry
+    data = checked_object(entry, ("tool", "name", "arguments"))
+    return forbidden_call({"name" if key == "tool" else key: value for key, value in data.items()})
 
 
 def _resources(given: Any) -> Mapping[str, Any]:

@@ -188,6 +188,7 @@ EXPECTATION_WORDS = {
     "behavior": "behaviour",
     "forbidden_calls": "forbidden calls",
     "agents": "agents asked",
+    "approval": "waits for approval",
     "state": "state at the end",
     "state_of_world": "state of the world",
 }

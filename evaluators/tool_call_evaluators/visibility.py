@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from a2a_tool_capture.models import Finding, Severity, ToolCall, calls_unknown_by, epoch_seconds
-from a2a_tool_capture.wire import FAILED_STATES, SETTLED_STATES
+from a2a_tool_capture.wire import FAILED_STATES, INTERRUPTED_STATES, SETTLED_STATES
 
 from .model import EvalResult
 
@@ -31,6 +31,14 @@ AGENT_UNREACHABLE = "agent_unreachable"
 def calls_in(turn: Mapping[str, Any]) -> list[ToolCall]:
     """The tool calls of a turn (JSON form), with the times at which they were seen."""
     return [_call(*one) for one in zip_longest(turn["tool_calls"], turn.get("call_times", ()))]
+
+
+def approvals_in(
+    approvals: Sequence[Mapping[str, Any]] | None, state: str | None
+) -> Sequence[Mapping[str, Any]] | None:
+    """The calls that wait for approval at the end of a turn, given those that its question names; None where it asks,
+    and names none."""
+    return () if approvals is None and state not in INTERRUPTED_STATES else approvals
 
 
 def _call(data: Mapping[str, Any], times: Mapping[str, Any] | None) -> ToolCall:

@@ -94,7 +94,10 @@ STARTS_TRACE = TurnLinks()
 
 _IN_MEMORY = ("parent_span_id", "shown_by", "links")
 """Fields of a turn that are not in its JSON."""
-_OPTIONAL = ("agent_name", "agent_card", "attempt", "given", "simulated_user", "usage", "spans", "world")
+_OPTIONAL = (
+    *("agent_name", "agent_card", "attempt", "given", "simulated_user", "usage", "spans", "world"),
+    *("user_parts", "approvals"),
+)
 """Fields that are in the JSON if they are not None."""
 
 
@@ -148,6 +151,10 @@ class Turn:
     world: dict[str, Any] | None = None
     """What probes saw after this `turn`, and in the last one of a `case` after that: of each, `{"seen": value}`, or why
     it failed, `{"error": reason}`. None: nothing was probed, not in JSON."""
+    user_parts: list[dict[str, Any]] | None = None
+    """Of the message, as JSON of A2A 1.0; []: not kept. None: it is one text, not in JSON."""
+    approvals: list[dict[str, Any]] | None = None
+    """Calls that wait for the user's approval: `name`, `arguments`, `id`. None: none is named, not in JSON."""
     links: TurnLinks | None = None
     """None: only the store has them. Not in JSON."""
 

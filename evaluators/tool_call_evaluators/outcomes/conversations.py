@@ -19,6 +19,7 @@ from ..model import CALLS_UNSEEN, OVER_BUDGET, UNPROVEN, EvalResult, Status
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, GivenTurn, History, Suite
 from ..suite.lint import unused_expectations
+from ..suite.messages import sent_message
 from ..suite.model import Quarantine
 from ..texts import counted
 from ..tool_classes import is_shown
@@ -162,7 +163,11 @@ class RunConversation:
     @property
     def history(self) -> History | None:
         """Its history as a case gives it; None without one."""
-        given = tuple(GivenTurn(turn.turn["user_text"]) for turn in self.given if turn.turn)
+        given = tuple(
+            GivenTurn(sent_message(turn.turn["user_text"], turn.turn.get("user_parts")))
+            for turn in self.given
+            if turn.turn
+        )
         return History(turns=given) if given else None
 
     @property

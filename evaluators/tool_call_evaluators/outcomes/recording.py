@@ -22,6 +22,7 @@ from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_v
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, History, Suite
 from ..suite.lint import READ_BY, may_read
+from ..suite.messages import is_kept, sent_message
 from ..suite.writing import free_id, printable_id, slug, suite_text
 from ..visibility import Calls, calls_in, visibility_in
 from .conversations import ConversationTurn, RunConversation, TurnJson, follow
@@ -152,10 +153,10 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
 
     Conversations of the same case (or without a case) with the same user messages become one case, which expects their
     most frequent calls. Values that changed between conversations, or look generated, become placeholders.
-    Conversations that failed, have unknown tool calls or a message without text are omitted; comments state how many. A
-    state other than completed in which a turn ended is expected, too. A failed tool call is expected behaviour: its
-    case omits `tool_error`. If the turns are those of several agents, cases name theirs. The same turns always give the
-    same text, which `load_suite` reads.
+    Conversations that failed, have unknown tool calls or a message that was not kept are omitted; comments state how
+    many. A state other than completed in which a turn ended is expected, too. A failed tool call is expected
+    behaviour: its case omits `tool_error`. If the turns are those of several agents, cases name theirs. The same turns
+    always give the same text, which `load_suite` reads.
 
     Of the suite `known` everything stays but the expected calls of the cases that were recorded; where none of a case's
     own evaluators reads them, it stays without. Without it, cases are in the order of their ids, then conversations
@@ -210,8 +211,8 @@ def recording_problem(conversation: RunConversation) -> str | None:
         return "failed conversations"
     if conversation.given and not conversation.executed:
         return "conversations whose history could not be made"
-    if not all(turn["user_text"].strip() for turn in conversation.sent):
-        return "conversations with a message without text, which a suite cannot send"
+    if not all(turn["user_text"].strip() and is_kept(turn.get("user_parts")) for turn in conversation.sent):
+        return "conversations with a message that is empty or was not kept, which a suite cannot send"
     for turn in conversation.executed:
         if visibility_in(turn).calls is Calls.UNKNOWN:
             return "conversations with unknown tool calls"
@@ -242,7 +243,7 @@ def _case(
         context = Context(said, datetime.fromisoformat(first["started_at"]))
         own = agents[index] if agents and agents[index] != agent else None
         expect = Expectation(tool_calls=_expected(typical, context), state=_ends(typical))
-        turns.append(CaseTurn(first["user_text"], expect, own))
+        turns.append(CaseTurn(sent_message(first["user_text"], first.get("user_parts")), expect, own))
     failed = {
         call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if has_failed(call)
     }

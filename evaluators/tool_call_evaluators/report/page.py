@@ -238,7 +238,7 @@ def _differing(difference: Difference, short: Shortener) -> dict[str, Any]:
     return row
 
 
-_IN_LINES = ("tool_calls", "forbidden_calls", "agents")
+_IN_LINES = ("tool_calls", "forbidden_calls", "agents", "approval")
 
 
 def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
@@ -261,6 +261,7 @@ def _expected_lines(
         "tool calls of all agents": map(expected_call_text, (calls or ())[:MAX_CALLS]),
         EXPECTATION_WORDS["forbidden_calls"]: map(expected_call_text, (expect.forbidden_calls or ())[:MAX_CALLS]),
         EXPECTATION_WORDS["agents"]: map(str, (expect.agents or ())[:MAX_CALLS]),
+        EXPECTATION_WORDS["approval"]: [expected_call_text(expect.approval)] if expect.approval else [],
         EXPECTATION_WORDS["state"]: map(state_name, expect.state or ()),
     }
     return {name: shown for name, texts in lines.items() if (shown := [short.text(text) or "" for text in texts])}

@@ -179,6 +179,8 @@ def user_fault(code: str, message: str) -> Finding:
 
 def _repeated(message: str, said: Sequence[str]) -> bool:
     plain = _plain(message)
+    if plain == "approve":
+        return False
     if len(plain.split()) >= _SENTENCE:
         return plain in map(_plain, said)
     return len(said) >= 2 and all(_plain(earlier) == plain for earlier in said[-2:])

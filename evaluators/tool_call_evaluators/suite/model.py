@@ -40,6 +40,7 @@ from ..model import (
     ExpectedCall,
     ExpectedOutput,
     ToolDefinition,
+    approval_call,
     count_criterion,
     expected_agent,
     expected_output,
@@ -75,6 +76,7 @@ from ..suite_fields import (
 from ..texts import listed
 from ..tool_classes import ToolClasses
 from ..visibility import state_name
+from .messages import MESSAGE_SCHEMA, UserMessage, read_message
 from .yaml_document import read_source
 
 
@@ -391,6 +393,23 @@ _FORBIDDEN = Value(
     },
     write=lambda call: {key: value for key, value in call.to_dict().items() if value is not None},
 )
+
+
+def _approval(value: Any) -> ExpectedCall:
+    at("arguments", check_placeholders, checked_object(value, ("tool", "arguments"), ("tool",)).get("arguments"))
+    return approval_call(value)
+
+
+_APPROVAL = Value(
+    _approval,
+    {
+        "type": "object",
+        "properties": {"tool": _TOOL, "arguments": _THESE},
+        "required": ["tool"],
+        "additionalProperties": False,
+    },
+    write=lambda call: {"tool": call.name, **({} if call.arguments is None else {"arguments": call.arguments})},
+)
 _COUNT = Value(
     count_criterion,
     {
@@ -566,6 +585,8 @@ class Expectation(SuiteFields):
     these."""
     agents: _Agents | None = None
     """The agents that must be asked, by this agent or by those that it asks, or must not be."""
+    approval: Annotated[ExpectedCall, _APPROVAL] | None = None
+    """The call that must wait until the user approves it, and none of its tool may be executed before."""
     state: _States | None = None
     """The state in which the task must end for this message, or several: such as `rejected` for a refusal,
     `input-required` for a question. No evaluator is needed. Default: any but failed, rejected and canceled."""
@@ -636,8 +657,9 @@ def _at_least_one_turn(turns: Sequence[Any]) -> None:
 
 
 def _of_turns(expect: Expectation) -> None:
-    if expect.state is not None:
-        raise FieldError("a turn ends in a state: write it in `expect` of the turn", "state")
+    for key, what in (("state", "ends in a state"), ("approval", "asks for approval")):
+        if getattr(expect, key) is not None:
+            raise FieldError(f"a turn {what}: write it in `expect` of the turn", key)
 
 
 def _check_agents(case: Mapping[str, Any]) -> None:
@@ -662,12 +684,36 @@ def _unique_ids(cases: Sequence[Case]) -> None:
         seen.add(case.id)
 
 
+def _message(value: Any, context: ReadContext) -> str:
+    """Files that are sent are those in the folder of the suite, unless it is trusted."""
+
+    def path_of(name: str) -> str:
+        if context.kept:
+            return name
+        if context.folder is None:
+            raise FieldError("there is no directory to look for a file in")
+        path = code_path(name, context).resolve()
+        if not path.is_file():
+            raise FieldError(f"no such file: {path}")
+        return str(path)
+
+    return read_message(value, path_of)
+
+
+_USER = Value(
+    _message,
+    MESSAGE_SCHEMA,
+    write=lambda said: said.content if isinstance(said, UserMessage) and said.content else str(said),
+    in_context=True,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class CaseTurn(SuiteFields):
     """One user message of a case, and the expected behaviour of the agent."""
 
-    user: Text
-    """What the user writes."""
+    user: Annotated[str, _USER]
+    """What the user says: a text, parts of a message, or the answer to a question of the agent."""
     expect: Expectation = NO_EXPECTATION
     agent: Annotated[str, Value(_agent_name, TEXT)] | None = None
     """Which of several agents behind a proxy this message is for. Default: that of the case."""
@@ -681,8 +727,8 @@ MAX_GIVEN = 100
 class GivenTurn(SuiteFields):
     """A user message before the first turn of a case. A string alone is `user`."""
 
-    user: Text
-    """What the user writes."""
+    user: Annotated[str, _USER]
+    """What the user says: a text, parts of a message, or the answer to a question of the agent."""
     answer: Text | None = None
     """What the agent has answered, for an `openai:` agent alone: then the message is not sent, and the model is given
     both. All messages of a history have one, or none has."""
@@ -902,6 +948,7 @@ class Case(SuiteFields):
         *,
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
         calls_unseen: str | None = None,
+        approvals: Iterable[ToolCall | Mapping[str, Any]] | None = None,
         response_text: str | None = None,
         user_text: str | None = None,
         history: Iterable[EvalCase] = (),
@@ -921,6 +968,7 @@ class Case(SuiteFields):
         return EvalCase(
             tool_calls=tool_calls,
             calls_unseen=calls_unseen,
+            approvals=approvals,
             user_text=user_text if user_text is not None or planned is None else planned.user,
             response_text=response_text,
             history=history,

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.approvals import kept_parts, message_words
 from a2a_tool_capture.errors import is_web_page, not_of_the_agent
 from a2a_tool_capture.json_limits import WALKED
 from a2a_tool_capture.wire import (
     UNREAD_KEY,
-    parts_text,
     unread_event,
 )
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE
@@ -117,7 +117,7 @@ class CapturedExchange:
         turn.case_id = turn.case_id or (case if isinstance(case, str) and case else None)
         turn.conversation_id = context_id if isinstance(context_id, str) else ""
         turn.task_id = task_id if isinstance(task_id, str) else ""
-        turn.user_text = parts_text(message)
+        turn.user_text, turn.user_parts = message_words(message), kept_parts(message)
         turn.links = turn.links or STARTS_TRACE
         if "referenceTaskIds" in message or "metadata" in message:
             turn.links = _with_names(turn.links, message)

@@ -734,6 +734,7 @@ def _fill(turn: Turn, merger: ContinuedMerger, incomplete: str | None = None) ->
     turn.state = merger.turn_state or turn.state
     turn.response_text = merger.response_text
     turn.tool_calls = calls = merger.turn_tool_calls
+    turn.approvals = [call.to_dict() for call in merger.waiting_calls] or None
     turn.capture.snapshot_seen = merger.turn_snapshot_seen
     turn.capture.protocol_only = len(calls)
     turn.usage = None if merger.tokens is None else merger.tokens.of_turn(called_tools=bool(calls))

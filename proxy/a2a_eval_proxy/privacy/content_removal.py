@@ -31,6 +31,9 @@ def without_content(turn: Turn) -> Turn:
         simulated_user=turn.simulated_user and user_without_content(turn.simulated_user),
         spans=None,
         world=None,
+        user_parts=None,
+        approvals=turn.approvals
+        and [{**call, "arguments": _types(call["arguments"] or {})} for call in turn.approvals],
     )
 
 

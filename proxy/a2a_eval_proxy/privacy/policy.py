@@ -89,6 +89,7 @@ def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:
             replace(call, arguments=redacted.arguments)
             for call, redacted in zip(expect.forbidden_calls, redactor.calls(expect.forbidden_calls), strict=True)
         ),
+        approval=expect.approval and replace(expect.approval, arguments=redactor.value(expect.approval.arguments)),
         agents=None
         if expect.agents is None
         else tuple(replace(agent, given=tuple(map(redactor.text, agent.given))) for agent in expect.agents),

@@ -137,9 +137,20 @@ class Redactor:
             simulated_user=turn.simulated_user and self.simulated_user(turn.simulated_user),
             world=turn.world
             and {after: {key: self.value(it) for key, it in one.items()} for after, one in turn.world.items()},
+            user_parts=turn.user_parts and [self._part(part) for part in turn.user_parts],
+            approvals=turn.approvals
+            and [{**self._call(call), "id": self.identifier(call["id"])} for call in turn.approvals],
             spans=turn.spans and [{**span, "name": self.text(span["name"])} for span in turn.spans],
             links=links and links._replace(names=tuple((kind, self.identifier(name)) for kind, name in links.names)),
         )
+
+    def _part(self, part: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the redacted part of a message, without the content of a file: it may hide anything."""
+        shown = {key: value for key, value in part.items() if key != "raw"} if self.has_rules else part
+        return dict(self._object(shown, WALKED))
+
+    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        return {**call, "name": self.text(call["name"]), "arguments": self.value(call["arguments"])}
 
     def simulated_user(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the redacted record of a simulated user (JSON form); what was replaced cannot be replayed."""

@@ -24,6 +24,7 @@ from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.outcomes.conversations import attempts_at, follow
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Expectation, Suite
+from tool_call_evaluators.suite.messages import UserMessage
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE, HISTORY_LOST
 
@@ -550,9 +551,10 @@ class _Driver:
     ) -> tuple[Turn | None, bool]:
         try:
             seed = turn.attempt and turn.attempt["seed"]
-            metadata = None if seed is None else {SEED: seed}
+            said = text if isinstance(text, UserMessage) else UserMessage(text)
+            metadata = {**said.metadata, **({} if seed is None else {SEED: seed})}
             trace = {"traceparent": traceparent, "tracestate": naming_turn(turn.turn_id, "")}
-            captured = await conversation.send(text, metadata=metadata, **trace)
+            captured = await conversation.send(said.to_send(), metadata=metadata, **trace)
         except CaptureError as error:
             self._note(str(error), error if isinstance(error, AgentError) else None, turn.agent)
             if error.turn is None:
@@ -611,6 +613,8 @@ def _fill(turn: Turn, captured: CapturedTurn) -> None:
     turn.state = captured.state
     turn.status = "pending"
     turn.user_text = captured.user_text
+    turn.user_parts = captured.user_parts
+    turn.approvals = [call.to_dict() for call in captured.waiting] or None
     turn.response_text = captured.text
     turn.first_event_at = captured.first_event_at.timestamp() if captured.first_event_at else None
     turn.ended_at = captured.ended_at.timestamp()

@@ -6,6 +6,7 @@ For that, a model speaks or a recorded run, which is checked before the run begi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,8 +21,9 @@ from tool_call_evaluators.simulation.record import UserRecord, fingerprint, reco
 from tool_call_evaluators.simulation.settings import ENVIRONMENT
 from tool_call_evaluators.simulation.user import SimulatedUser, Simulation, instructions_for, user_prompt
 from tool_call_evaluators.suite import Case, CaseTurn, GivenTurn, History, Suite
+from tool_call_evaluators.suite.messages import UserMessage, is_kept, sent_message
 from tool_call_evaluators.suite.model import MAX_GIVEN
-from tool_call_evaluators.texts import counted
+from tool_call_evaluators.texts import call_text, counted
 from tool_call_evaluators.visibility import turn_failure_of
 
 from ..errors import ConfigError
@@ -73,6 +75,13 @@ def _of_run(run: str, records: Mapping[_Place, UserRecord]) -> Voice:
 
 Scripted = CaseTurn | GivenTurn
 
+_QUESTION = (
+    "\n\n(The agent asks whether it may call {}. Write APPROVE, unless what you want speaks against it: then write "
+    "REJECT: and why. To say anything else, write it as usual.)"
+)
+"""What a simulated user is told of calls that wait for approval."""
+_DECISION = re.compile(r"(APPROVE|REJECT)\b[\s:.]*(.*)", re.DOTALL)
+
 
 class Speaker:
     """The user's side of one conversation: scripted turns, then (with `user`) simulated ones; before them, another
@@ -102,6 +111,7 @@ class Speaker:
         self._script = script
         self.spoken = 0  # messages of the conversation so far
         self._broken = False
+        self._asked = False  # whether a call waits for the user's approval
         self._usage = Usage()
         self._model = ""
         self.problem: JudgeError | NoReplyError | None = None  # why there is no reply of the simulated user, if so
@@ -156,20 +166,28 @@ class Speaker:
             return None
         self._usage += reply.usage
         self._model = reply.model
-        return user.reply(reply.text)
+        said = user.reply(reply.text)
+        decision = _DECISION.fullmatch(said) if said and self._asked else None
+        if decision is None:
+            return said
+        return UserMessage.of({"approve": True} if decision[1] == "APPROVE" else {"reject": decision[2] or True})
 
     def heard(self, text: str, turn: Turn | None, *, broken: bool) -> None:
         """What the agent made of the message `text`; no turn: nothing. A history ends with a turn that failed."""
         failed = turn is not None and turn_failure_of(turn.state, turn.response_text, turn.findings) is not None
         self._broken = broken = broken or (self.given and failed)
-        if self._listener is not None and turn is not None:
-            self._listener.scripted(text, turn.response_text)
-        if self._user is None or turn is None:
+        if turn is None:
+            return
+        self._asked = bool(turn.approvals)
+        answer = turn.response_text + (_QUESTION.format(", ".join(map(call_text, turn.approvals or ()))) * self._asked)
+        if self._listener is not None:
+            self._listener.scripted(text, answer)
+        if self._user is None:
             return
         if self.spoken <= len(self._script):
-            self._user.scripted(text, turn.response_text, failed=broken)
+            self._user.scripted(text, answer, failed=broken)
         else:
-            self._user.hear(turn.response_text, failed=broken or turn.state in FAILED_STATES)
+            self._user.hear(answer, failed=broken or turn.state in FAILED_STATES)
 
     @property
     def mark(self) -> dict[str, Any] | None:
@@ -259,10 +277,12 @@ async def _given(case: Case, history: History, store: Store) -> Sequence[GivenTu
     if not 1 <= len(first) <= MAX_GIVEN:
         raise ConfigError(f"{of} has {counted(len(first), 'turn')}; expected 1 to {MAX_GIVEN}")
     if any(
-        lacks_content(text) or is_redacted(text) or not text.strip() for text in (one["user_text"] for one in first)
+        lacks_content(text) or is_redacted(text) or not text.strip() or not is_kept(parts)
+        for text, parts in ((one["user_text"], one.get("user_parts")) for one in first)
     ):
         raise ConfigError(f"{of}: a message was stored redacted or without its text, and cannot be sent again")
-    return [GivenTurn(turn["user_text"], agent=name) for turn, name in zip(first, agents, strict=True)]
+    said = (sent_message(turn["user_text"], turn.get("user_parts")) for turn in first)
+    return [GivenTurn(message, agent=name) for message, name in zip(said, agents, strict=True)]
 
 
 def _instructions(case_id: str, scenario: Simulation, prompt: Prompt) -> str:

@@ -589,6 +589,7 @@ def _is_handed_over(scored: str, write: Callable[[], object]) -> bool:
 def memory_of(turn: Turn) -> int:
     """Bytes that a turn takes while it is held as Python objects, about."""
     size = _TURN_BYTES + getsizeof(turn.user_text) + getsizeof(turn.response_text)
+    size += measured(turn.user_parts or turn.approvals) if turn.user_parts or turn.approvals else 0
     for finding in turn.findings:
         size += _FINDING_BYTES + getsizeof(finding.message)
     for call in turn.tool_calls:

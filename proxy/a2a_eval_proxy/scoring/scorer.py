@@ -26,6 +26,7 @@ from tool_call_evaluators.visibility import (
     AGENT_UNREACHABLE,
     HISTORY_LOST,
     TURN_SUCCEEDED,
+    approvals_in,
     calls_in,
     turn_result,
     visibility_in,
@@ -207,7 +208,7 @@ class Scorer:
         """What the evaluators receive of a turn; see `score`. Raises ValueError for malformed calls."""
         recent = earlier[-MAX_HISTORY:]
         past = [_past(item) for item in recent if not lacks_content(item["user_text"])] if recent else ()
-        unseen = turn.visibility.unknown
+        unseen, approvals = turn.visibility.unknown, approvals_in(turn.approvals, turn.state)
         resources = resources_of(turn.started_at, turn.first_event_at, turn.ended_at, turn.usage)
         case = self._cases.case(turn.case_id) if turn.case_id else None
         if case is None:
@@ -217,6 +218,7 @@ class Scorer:
             return EvalCase(
                 tool_calls=calls,
                 calls_unseen=unseen,
+                approvals=approvals,
                 tree=tree,
                 tools=self._suite.tools,
                 user_text=turn.user_text,
@@ -230,6 +232,7 @@ class Scorer:
             case.turn_index(turn.user_text, self._cases.place_in_case(turn.case_id, earlier), turn.agent_name),
             tool_calls=turn.tool_calls,
             calls_unseen=unseen,
+            approvals=approvals,
             response_text=turn.response_text,
             user_text=turn.user_text,
             history=past,
@@ -296,6 +299,7 @@ class Scorer:
             placed.index,
             tool_calls=calls_in(turn),
             calls_unseen=visibility_in(turn).unknown,
+            approvals=approvals_in(turn.get("approvals"), turn["state"]),
             response_text=turn["response_text"],
             user_text=turn["user_text"],
             resources=resources_in(turn),
@@ -321,6 +325,7 @@ def _past(turn: TurnJson) -> EvalCase:
         response_text=turn["response_text"],
         tool_calls=calls_in(turn),
         calls_unseen=visibility_in(turn).unknown,
+        approvals=approvals_in(turn.get("approvals"), turn["state"]),
     )
 
 

@@ -109,7 +109,7 @@ def encoded_or_unknown(turn: Turn, evaluations: Evaluations | None = None) -> En
         logger.exception("turn %s could not be encoded; it is stored without its content", turn.turn_id)
         problem = Finding("capture_error", f"the turn could not be stored whole: {error!r}", Severity.ERROR, "store")
     content: dict[str, Any] = {"user_text": "", "response_text": "", "tool_calls": [], "findings": [problem]}
-    content |= dict.fromkeys(("usage", "spans", "simulated_user", "world", "links"))
+    content |= dict.fromkeys(("usage", "spans", "simulated_user", "world", "links", "user_parts", "approvals"))
     return encoded_turn(replace(turn, **content))
 
 

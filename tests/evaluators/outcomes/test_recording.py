@@ -48,7 +48,7 @@ def test_a_case_of_one_conversation_is_the_one_that_is_recorded():
     [
         ({"state": "TASK_STATE_FAILED"}, "failed conversations"),
         ({"status": "pending"}, "failed conversations"),
-        ({"user": " "}, "conversations with a message without text, which a suite cannot send"),
+        ({"user": " "}, "conversations with a message that is empty or was not kept, which a suite cannot send"),
         ({"findings": [finding("no_capture")]}, "conversations with unknown tool calls"),
     ],
 )
@@ -126,7 +126,7 @@ def test_what_went_wrong_or_was_not_said_is_left_out():
     suite, text = recorded(turns)
     assert [case.id for case in suite.cases] == ["fine"]
     assert re.findall("# Left out, (.*)", text) == [
-        "conversations with a message without text, which a suite cannot send: 1.",
+        "conversations with a message that is empty or was not kept, which a suite cannot send: 1.",
         "conversations with unknown tool calls: 1.",
         "failed conversations: 2.",
     ]

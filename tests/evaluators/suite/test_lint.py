@@ -35,6 +35,7 @@ VALUES = {
     "forbidden_calls": "[{name: f}]",
     "agents": "[orders]",
     "state_of_world": "{command: [ls], equals: x}",
+    "approval": "{tool: f}",
 }
 
 

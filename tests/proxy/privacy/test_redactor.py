@@ -167,6 +167,18 @@ def test_the_world_is_redacted_and_not_kept_without_content() -> None:
     assert without_content(turn(world=world)).world is None
 
 
+def test_parts_of_messages_and_waiting_calls_are_redacted_and_not_kept_without_content() -> None:
+    parts = [{"data": {"to": "ann@example.com"}}, {"filename": "a.txt", "raw": "YW5uQGV4YW1wbGUuY29t"}]
+    waiting = [{"name": "mail", "arguments": {"to": "ann@example.com", "n": 1}, "id": "c1"}]
+    kept = turn(user_parts=parts, approvals=waiting)
+    masked = redactor(["email"]).turn(kept)
+    assert masked.user_parts == [{"data": {"to": "[email]"}}, {"filename": "a.txt"}]
+    assert masked.approvals == [{"name": "mail", "arguments": {"to": "[email]", "n": 1}, "id": "c1"}]
+    bare = without_content(kept)
+    assert bare.user_parts is None
+    assert bare.approvals == [{"name": "mail", "arguments": {"to": "string", "n": "number"}, "id": "c1"}]
+
+
 def test_names_of_spans_are_redacted_and_not_kept_without_content() -> None:
     named = [{"span_id": "1", "name": "mail to jane@example.com"}]
     masked = redactor(["email"]).turn(turn(spans=named))

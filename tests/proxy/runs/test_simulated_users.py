@@ -15,6 +15,7 @@ from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.run_result import RunResult, RunWatch
+from agents.approval_agent import approval_agent
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_agent
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
@@ -112,6 +113,18 @@ async def test_a_model_talks_to_the_agent_until_its_goal_is_reached(agent: Agent
     first = model.api.requests[0]
     assert "A refund" in first["messages"][0]["content"]
     assert (first["temperature"], "response_format" in first) == (0.7, False)
+
+
+@pytest.mark.parametrize(("decision", "said"), [("APPROVE", "approve"), ("REJECT: too much", "reject: too much")])
+async def test_the_user_decides_on_calls_that_wait(decision: str, said: str, location: str) -> None:
+    model = UserModel("refund A-1 please", decision, STOP)
+    with approval_agent() as url:
+        await drive(model, AgentOptions(url), location)
+    asked = model.api.requests[1]["messages"][-1]["content"]
+    assert 'The agent asks whether it may call refund(order="A-1")' in asked
+    first, answered = sorted(await stored_turns(location), key=lambda turn: turn["started_at"])
+    assert "user_parts" not in first
+    assert (answered["user_text"], len(answered["user_parts"])) == (said, 1)
 
 
 async def test_a_failed_task_ends_the_conversation_and_is_the_agents_failure(
