@@ -14,6 +14,7 @@ import httpx
 import pytest
 from a2a.types import AgentCard
 from a2a_eval_proxy.features.demo.agent import agent_card, request_handler
+from a2a_eval_proxy.features.demo.tools import Shop
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.sdk_server import sdk_routes
 from a2a_tool_capture import METADATA_KEY, URI, CaptureClient, TaskMerger
@@ -135,7 +136,7 @@ async def shop_agent(change: Callable[[AgentCard], None] = lambda _: None) -> As
 
     def make_app(url: str) -> App:
         card = agent_card(url)
-        handler = request_handler(card)
+        handler = request_handler(card, Shop())
         change(card)
         return Starlette(routes=sdk_routes(handler, card))
 

@@ -244,7 +244,7 @@ _IN_LINES = ("tool_calls", "forbidden_calls", "agents", "approval")
 def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     """The other expectations, in addition to the calls that are compared, by their names for people."""
     return {
-        EXPECTATION_WORDS[name]: short.value(value)
+        EXPECTATION_WORDS[name]: short.value(value["equals"] if name == "state_of_world" else value)
         for name, value in (expect.values if expect else {}).items()
         if value is not None and name not in _IN_LINES
     }

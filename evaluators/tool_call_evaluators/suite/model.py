@@ -545,6 +545,8 @@ def _startable(state: WorldExpectation, info: ValidationInfo) -> WorldExpectatio
         raise FieldError("needs one of http, command and python")
     if context.folder is None:
         raise FieldError("may only be set in a suite file: it decides what is run and asked", *probes)
+    if state.http:
+        return state
     state = replace(state, folder=str((context.folder / (state.folder or "")).resolve()))
     if state.python:
         at("python", lambda name: code_path(f"{state.folder}/{name.rpartition(':')[0]}", context), state.python)

@@ -13,6 +13,7 @@ import a2a_eval_proxy.features.demo
 import pytest
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from a2a_eval_proxy.features.demo.agent import run_agent
+from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_tool_capture import CaptureClient
 from support.checking import check, rules_with
 from tool_call_evaluators.evaluator import evaluate
@@ -75,6 +76,20 @@ async def test_the_suite_finds_the_three_weaknesses_and_nothing_else(agent: str,
 async def test_without_the_weaknesses_nothing_fails(suite: Suite) -> None:
     async with run_agent(weak=False) as url:
         assert await failed_metrics(url, suite, streaming=True) == {}
+
+
+@pytest.mark.parametrize("weak", [True, False])
+async def test_further_conversations_find_a_weakness_each(weak: bool, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.yaml"
+    async with run_agent(weak=weak) as url:
+        file.write_text(SUITE.with_name(file.name).read_text("utf-8").replace("http://127.0.0.1:9999", url), "utf-8")
+        result = await run_suite(load_suite(file), AgentOptions(url), str(tmp_path / "turns.db"), "demo")
+    found = {
+        ("cancelled-in-the-shop", "state_of_world"),
+        ("the-last-order", "tool_trajectory"),
+        ("orders-since", "tool_trajectory"),
+    }
+    assert {(reason.case_id, reason.metric) for reason in result.verdict.reasons} == (found if weak else set())
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -84,7 +84,7 @@ function turnSection(turn, id, conversation) {
   if (turn.time) facts.push(duration(turn.time[2] === null ? null : turn.time[2] - turn.time[0]));
   if (turn.usage) facts.push(turn.usage);
   if (turn.wire) facts.push(turn.wire);
-  const heading = make("h3", {}, `${turn.given ? "Given turn" : "Turn"} ${turn.number}`, turn.given ? make("span", { class: "chip noted" }, "not scored") : null, make("span", { class: "turn-facts" }, facts.join(" · ")));
+  const heading = make("h3", {}, `${turn.given ? "Given turn" : "Turn"} ${turn.number} `, turn.given ? make("span", { class: "chip noted" }, "not scored") : null, make("span", { class: "turn-facts" }, facts.join(" · ")));
   const body = turn.missing
     ? [make("p", { class: "failure" }, `Not executed: ${turn.why}.`), callRows(turn), expectations(turn)]
     : [

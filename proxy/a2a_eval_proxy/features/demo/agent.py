@@ -12,13 +12,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import click
-from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
+from a2a.helpers import new_data_part, new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
+from a2a_tool_capture.approvals import message_words
 from a2a_tool_capture.recent import Recent
+from google.protobuf.json_format import MessageToDict
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp
 
 from ...errors import UNREACHABLE, ListenError
 from ...net.sdk_server import REST_PREFIX, sdk_server
@@ -44,7 +50,7 @@ class ShopAgent(AgentExecutor):
         message, task_id, context_id = context.message, context.task_id, context.context_id
         if message is None or task_id is None or context_id is None:
             raise ValueError("a request without a message")
-        text = context.get_user_input()
+        text = message_words(MessageToDict(message))
         waiting = self._waiting.pop(task_id, None)
         if waiting is None and (answer := small_talk(text)) is not None:
             await event_queue.enqueue_event(new_text_message(answer, context_id=context_id))
@@ -55,18 +61,19 @@ class ShopAgent(AgentExecutor):
         await updater.start_work()
         memory = self._memories.setdefault(context_id, Memory())
         plan = waiting or make_plan(text, memory, self._tools, weak=self._weak)
-        question = await self._follow(plan, text if waiting else None, updater)
-        if question is None:
+        asked = await self._follow(plan, text if waiting else None, updater)
+        if asked is None:
             await updater.complete()
         else:
             self._waiting[task_id] = plan
-            await updater.requires_input(new_text_message(question, context_id=context_id, task_id=task_id))
+            waiting_call = [new_data_part(asked.waiting)] if asked.waiting else []
+            await updater.requires_input(updater.new_agent_message([new_text_part(asked.question), *waiting_call]))
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self._waiting.pop(context.task_id or "", None)
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
-    async def _follow(self, plan: Plan, received: str | None, updater: TaskUpdater) -> str | None:
+    async def _follow(self, plan: Plan, received: str | None, updater: TaskUpdater) -> Ask | None:
         """Carry out `plan` from where it stands. Returns the question it stopped at, None at its end.
 
         Its texts are one artifact, with a chunk for each sentence.
@@ -82,7 +89,7 @@ class ShopAgent(AgentExecutor):
                 step = next(plan)
         except StopIteration:
             return None
-        return step.question
+        return step
 
 
 def agent_card(url: str) -> AgentCard:
@@ -111,10 +118,10 @@ def agent_card(url: str) -> AgentCard:
     )
 
 
-def request_handler(card: AgentCard, *, weak: bool = True) -> CapturingRequestHandler:
+def request_handler(card: AgentCard, shop: Shop, *, weak: bool = True) -> CapturingRequestHandler:
     """The agent as the SDK serves it; declares the extension on `card`. `weak`: see `planner`."""
     recorder = ToolCallRecorder()
-    agent = ShopAgent(Shop(), recorder, weak=weak)
+    agent = ShopAgent(shop, recorder, weak=weak)
     return CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)
 
 
@@ -124,15 +131,25 @@ async def run_agent(
 ) -> AsyncIterator[str]:
     """Serve the agent inside this process; yields its URL, which the card names too. Port 0 takes a free one.
 
+    `/orders/{order_id}` there is not the agent's: it says what the shop knows of an order, as JSON, for probes.
     `public_url` is for clients that reach it by another name than `host` and `port`; `weak`: see `planner`.
     Raises ListenError (an OSError) where the address is not available.
     """
 
+    shop = Shop()
+
     def build(url: str) -> tuple[CapturingRequestHandler, AgentCard]:
         card = agent_card((public_url or url).rstrip("/"))
-        return request_handler(card, weak=weak), card
+        return request_handler(card, shop, weak=weak), card
 
-    async with sdk_server(build, f"{host}:{port}") as url:
+    async def order(request: Request) -> JSONResponse:
+        known = shop.order_as_it_is(request.path_params["order_id"])
+        return JSONResponse(known, status_code=200 if known else 404)
+
+    def with_orders(app: ASGIApp) -> ASGIApp:
+        return Router([Route("/orders/{order_id}", order)], default=app)
+
+    async with sdk_server(build, f"{host}:{port}", with_orders) as url:
         yield (public_url or url).rstrip("/")
 
 
@@ -147,7 +164,7 @@ async def _serve_until_stopped(host: str, port: int, public_url: str | None, *, 
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=9999, show_default=True, help="Port to listen on, 0 for a free one.")
 @click.option("--public-url", help="URL the card names. Default: from --host and --port.")
-@click.option("--fixed", is_flag=True, help="Without the weaknesses that the sample suite finds.")
+@click.option("--fixed", is_flag=True, help="Without the weaknesses that the sample suites find.")
 def main(host: str, port: int, public_url: str | None, fixed: bool) -> None:
     """Exit codes: 0 stopped by the user, 2 bad usage, 3 the address is not available."""
     try:

@@ -3,8 +3,8 @@
 A plan is a generator. It calls tools, yields the text of the answer, and yields an `Ask` to get the user's next
 message. No call comes after a text, because the text carries the calls to the client.
 
-Like many agents this one is good at most things. Three weaknesses are kept on purpose, marked WEAKNESS: the sample
-suite shows how evaluation finds them. Without them it is the agent as it should be.
+Like many agents this one is good at most things. Six weaknesses are kept on purpose, marked WEAKNESS: the two sample
+suites show how evaluation finds them. Without them it is the agent as it should be.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class Ask:
     """A question: the turn ends here, and the task continues with the user's next message, its value."""
 
     question: str
+    waiting: dict[str, Any] | None = None
+    """The call that is made only if the user approves it, for clients: its `tool` and `arguments`."""
 
 
 Step = str | Ask
@@ -45,6 +47,7 @@ CONFIRM_ABOVE_EUR = 50.0
 _ORDER_ID = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?EUR\b", re.IGNORECASE)
+_DAY = re.compile(r"\b(\d\d)\.(\d\d)\.(\d{4})\b")
 _ADDRESS = re.compile(r"\bto\s+(.+?)[.?!]*$", re.IGNORECASE)
 _PRODUCTS = ("kettle", "grinder", "mug", "beans", "scale", "filters")
 
@@ -59,7 +62,7 @@ def small_talk(text: str) -> str | None:
 def make_plan(text: str, memory: Memory, tools: Mapping[str, Tool], *, weak: bool = True) -> Plan:
     """The plan for a text that is not small talk; `memory` is read and updated, and `tools` are called, as it runs.
 
-    `weak`: with the three weaknesses.
+    `weak`: with the weaknesses.
     """
     plan = _plan_for(text, weak=weak) or _track
     try:
@@ -86,7 +89,12 @@ def _track(request: _Request) -> Plan:
 
 def _list_orders(request: _Request) -> Plan:
     customer = request.tools["find_customer"](email=_EMAIL.findall(request.text)[0])
-    found = request.tools["list_orders"](customer_id=customer["customer_id"])
+    since = {}
+    if day := _DAY.search(request.text):
+        # WEAKNESS: the day is taken for the month.
+        written = "{2}-{0}-{1}T00:00:00" if request.weak else "{2}-{1}-{0}T00:00:00"
+        since = {"placed_since": written.format(*day.groups())}
+    found = request.tools["list_orders"](customer_id=customer["customer_id"], **since)
     orders = ", ".join(f"{order['order_id']} ({order['status']})" for order in found["orders"])
     yield f"{customer['name']} has these orders: {orders or 'none'}."
 
@@ -113,13 +121,15 @@ def _refund(request: _Request) -> Plan:
     # WEAKNESS: an amount the user names is not read; the whole order is refunded.
     named = None if request.weak else _AMOUNT.search(request.text)
     amount = float(named[1]) if named else order["total_eur"]
-    if amount > CONFIRM_ABOVE_EUR:
+    arguments = {"order_id": order_id, "amount_eur": amount}
+    # WEAKNESS: who is in a hurry is not asked.
+    if amount > CONFIRM_ABOVE_EUR and not (request.weak and _mentions(request.text, "at once")):
         yield f"Order {order_id} was {amount:.2f} EUR. Shall I refund all of it?"
-        answer = yield Ask("Please answer yes or no.")
-        if not _mentions(answer, "yes"):
+        answer = yield Ask("Please answer yes or no.", {"tool": "issue_refund", "arguments": arguments})
+        if not _mentions(answer, "yes", "approve"):
             yield "Then nothing was refunded."
             return
-    refund = request.tools["issue_refund"](order_id=order_id, amount_eur=amount)
+    refund = request.tools["issue_refund"](**arguments)
     yield f"Done. {refund['amount_eur']:.2f} EUR are on their way back to you, reference {refund['refund_id']}."
 
 
@@ -146,8 +156,11 @@ def _which_order(request: _Request) -> Generator[Step, Any, str]:
         if request.memory.order_id:
             return request.memory.order_id
         named = _ORDER_ID.search((yield Ask("Which order is it? Its number looks like ORD-1001.")))
-    request.memory.order_id = named[0].upper()
-    return request.memory.order_id
+    order_id = named[0].upper()
+    # WEAKNESS: "it" stays the first order of a conversation.
+    if not (request.weak and request.memory.order_id):
+        request.memory.order_id = order_id
+    return order_id
 
 
 def _mentions(text: str, *words: str) -> bool:

@@ -43,9 +43,11 @@ class Shop:
     def find_customer(self, email: str) -> dict[str, Any]:
         return self._one("customers", "email", email.lower(), f"no customer has the email {email}")
 
-    def list_orders(self, customer_id: str) -> dict[str, Any]:
+    def list_orders(self, customer_id: str, placed_since: str = "") -> dict[str, Any]:
+        """`placed_since`: a day or an instant as in ISO 8601."""
         own = [order for order in self._data["orders"] if order["customer_id"] == customer_id]
-        return {"orders": [_some(order, "order_id", "placed_on", "status") for order in own]}
+        recent = [order for order in own if order["placed_on"] >= placed_since[:10]]
+        return {"orders": [_some(order, "order_id", "placed_on", "status") for order in recent]}
 
     def lookup_order(self, order_id: str) -> dict[str, Any]:
         order = self._order(order_id)
@@ -89,6 +91,16 @@ class Shop:
             raise ToolError(f"not cancelled: {order_id} is already {order['status']}")
         order["status"] = "cancelled"
         return {"order_id": order_id, "status": "cancelled"}
+
+    # ── for staff ───────────────────────────────────────────────────────────────────────────────────────
+
+    def order_as_it_is(self, order_id: str) -> dict[str, Any] | None:
+        """None: there is no such order."""
+        orders = {order["order_id"]: order for order in self._data["orders"]}
+        if order_id not in orders:
+            return None
+        refunded = self._refunds.get(order_id, {"amount_eur": 0})["amount_eur"]
+        return {**_some(orders[order_id], "order_id", "status", "address"), "refunded_eur": refunded}
 
     # ── the data ────────────────────────────────────────────────────────────────────────────────────────
 
