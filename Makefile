@@ -58,7 +58,7 @@ references: $(STAMP) ## print the statements of the documents that this project 
 validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluators/docs/validation.md
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.validation
 
-bench: $(STAMP) ## traffic, stages, traces, runs, workers, or a profile; ARGS=--help lists them
+bench: $(STAMP) ## traffic, stages, traces, runs or workers; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.bench $(ARGS)
 
 simulate: $(STAMP) ## how often comparisons say "worse" by chance, and what they find: the figures of evaluators/docs/comparing.md; an hour

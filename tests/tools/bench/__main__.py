@@ -20,7 +20,6 @@ from typing import Any
 
 from . import procfs
 from .part import QUICK, BehaviourError, Plan, Setting, UnavailableTargetError
-from .profile import profile
 from .runs import runs
 from .targets import ROOT, STAGES, TRAFFIC_TARGETS
 from .traces import traces
@@ -33,13 +32,11 @@ EXIT_CANNOT_RUN = 2
 PARTS: dict[str, tuple[int, str, Any]] = {
     "traffic": (8, "CPU, latency and memory, compared with nginx and a naive proxy", traffic),
     "stages": (5, "what forwarding, capture, filter, store and scoring each add to a request and an event", stages),
-    "profile": (1, "how often functions are called for an exchange and for an event", profile),
     "traces": (3, "spans received over OTLP, compared with decoding them", traces),
     "runs": (3, "runs of 1,000 cases x 5 attempts: the CPU time of `run` itself", runs),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL", workers),
 }
 """How many minutes each takes on two idle cores, and what it measures."""
-BY_DEFAULT = [name for name in PARTS if name != "profile"]
 TARGETS = tuple(dict.fromkeys(target.name for target in (*TRAFFIC_TARGETS, *STAGES)))
 
 
@@ -54,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     report: dict[str, Any] = {"plan": asdict(plan), "parts": {}}
     try:
-        for name in options.parts or BY_DEFAULT:
+        for name in options.parts or PARTS:
             with tempfile.TemporaryDirectory(prefix="a2a-bench-") as folder:
                 setting = Setting(plan, Path(folder), *procfs.split_cpus(), _progress, options.only, options.against)
                 report["parts"][name] = measure(name, setting)
@@ -103,19 +100,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         epilog="\n".join(["parts, and how long each takes without --quick:", *listed]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="default: all, except profile; see below")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="default: all; see below")
     parser.add_argument("--quick", action="store_true", help="one short round: a look, no figures to quote")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds, of which medians are taken (default: 3)")
     parser.add_argument(
         "--only",
         type=lambda value: value.split(","),
         metavar="NAMES",
-        help=f"for traffic, stages and profile, comma-separated, of {', '.join(TARGETS)}",
+        help=f"for traffic and stages, comma-separated, of {', '.join(TARGETS)}",
     )
     parser.add_argument(
         "--against",
         metavar="REVISION_OR_FOLDER",
-        help="for traffic, stages and profile: also measure another revision, or packages in a folder, and compare",
+        help="for traffic and stages: also measure another revision, or packages in a folder, and compare",
     )
     parser.add_argument("--json", type=Path, default=Path("artifacts/bench.json"), help="default: %(default)s")
     options = parser.parse_args(arguments)

@@ -32,7 +32,6 @@ class Plan:
     held_streams: int = 500
     held_s: float = 2.0
     warm_up_requests: int = 2000
-    profile_s: float = 2.0
     traces: int = 3000  # of some 14 spans each
     flood_mb: int = 64
     turns: int = 1000  # with traces of their own
@@ -40,7 +39,7 @@ class Plan:
     cases: int = 1000  # of a whole run
 
 
-QUICK = Plan(1, 0.3, 25, 50, 2.0, 200, 0.5, 150, 2, 50, 200, 20)
+QUICK = Plan(1, 0.3, 25, 50, 2.0, 200, 150, 2, 50, 200, 20)
 """A look, no figures to quote."""
 
 

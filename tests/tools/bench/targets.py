@@ -122,10 +122,8 @@ class Target:
     """Folder of the packages; None: those of this environment."""
 
     @contextmanager
-    def started(self, agent_port: int, folder: Path, cpus: set[int], calls: Path | None = None) -> Iterator[Running]:
+    def started(self, agent_port: int, folder: Path, cpus: set[int]) -> Iterator[Running]:
         """Start it in front of the agent, on `cpus`, and stop it afterwards. Its files go to `folder`.
-
-        A proxy of ours counts its `calls`, and writes them to that file.
 
         Raises UnavailableTargetError where it is not installed or does not become ready.
         """
@@ -134,7 +132,7 @@ class Target:
             return
         upstream = f"127.0.0.1:{agent_port}"
         with held_ports(2) as (port, admin):
-            variables = {} if calls is None else {"BENCH_CALLS": str(calls)}
+            variables = {}
             if self.tree is not None:
                 variables["PYTHONPATH"] = os.pathsep.join(str(self.tree / name) for name in PACKAGES)
             if self.part:

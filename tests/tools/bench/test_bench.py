@@ -12,7 +12,6 @@ import pytest
 from support.postgres_server import PostgresServer
 from tools.bench.__main__ import PARTS, main
 from tools.bench.part import Plan, Setting, UnavailableTargetError
-from tools.bench.profile import profile
 from tools.bench.programs import compile_c
 from tools.bench.workers import turns_per_s
 
@@ -56,12 +55,6 @@ def test_a_part_has_a_figure_for_every_metric(part: str, only: list[str] | None,
     missing = {key for key, found in measured.figures().items() if not found}
     assert missing <= {"kb_per_stream"}, "streams that are this short are not always open at once"
     assert [*measured.targets] == (only or ["decoding", "proxy"])
-
-
-def test_a_profile_has_the_functions_of_an_exchange_and_of_an_event(setting: Setting) -> None:
-    exchange, event = profile(replace(setting, plan=replace(TINY, profile_s=0.1))).tables
-    assert "RelayedExchange" in exchange
-    assert "| scoring, an event, 100 streams | calls |" in event
 
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:
