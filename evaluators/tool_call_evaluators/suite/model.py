@@ -480,11 +480,6 @@ _States = Annotated[
 ]
 
 
-def _matched(value: Any) -> Any:
-    check_placeholders(value)
-    return value
-
-
 _FUNCTION = re.compile(r"^.+\.py:\w+$", re.ASCII)
 
 
@@ -525,7 +520,7 @@ class WorldExpectation(SuiteFields):
     """In seconds."""
     folder: Text | None = None
     """The directory of `command` and `python`. Default: the suite's."""
-    equals: Annotated[Any, Value(_matched)]
+    equals: Annotated[Any, check(check_placeholders)]
     """The expected state: a text, or JSON data. It may be or contain placeholders."""
 
     @property

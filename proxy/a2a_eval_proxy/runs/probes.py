@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx
 from a2a_tool_capture.environment_proxies import EnvironmentTransport, environment_authorities
-from a2a_tool_capture.json_limits import WALKED, has_too_many_values, too_deep
+from a2a_tool_capture.json_limits import has_too_many_values
 from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.evaluator import FAILURES, error_reason
 from tool_call_evaluators.metrics.external import MAX_OUTPUT_BYTES, output_of
@@ -43,10 +43,7 @@ async def probed(expected: WorldExpectation, about: Mapping[str, str]) -> dict[s
 def _value(text: str) -> Any:
     if len(text) > MAX_OUTPUT_BYTES or has_too_many_values(text):
         raise ProbeError(f"it saw more than {MAX_OUTPUT_BYTES:,} bytes, or too many values")
-    value = from_json(text.strip())
-    if too_deep(value, WALKED):
-        raise ProbeError(f"what it saw nests deeper than {WALKED} levels")
-    return value
+    return from_json(text.strip())
 
 
 async def _text(expected: WorldExpectation, about: Mapping[str, str]) -> str:

@@ -110,20 +110,17 @@ def unresolved_headers(file: str, suite: Suite, replaced: Container[str]) -> lis
 
     `file` has the suite; headers named in `replaced` are not sent.
     """
-    found = []
-    for name, value in suite.agent.headers.items():
-        try:
-            if name not in replaced:
-                resolve_header(name, value)
-        except ConfigurationError as error:
-            found.append(_placed(file, str(error), ("agent", "headers", name)))
+    sent = [("", item) for item in suite.agent.headers.items() if item[0] not in replaced]
     for case in suite.cases:
         probes = [one.state_of_world.http for one in case.expectations if one.state_of_world]
-        for name, value in [item for probe in probes if probe for item in probe.headers.items()]:
-            try:
-                resolve_header(name, value)
-            except ConfigurationError as error:
-                found.append(f"{file}: case {case.id}: {error}")
+        sent += [(case.id, item) for probe in probes if probe for item in probe.headers.items()]
+    found = []
+    for case_id, (name, value) in sent:
+        try:
+            resolve_header(name, value)
+        except ConfigurationError as error:
+            place = ("agent", "headers", name)
+            found.append(f"{file}: case {case_id}: {error}" if case_id else _placed(file, str(error), place))
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ from support.commands import run
 from support.ports import held_ports
 from support.stored_runs import stored_turns
 from tool_call_evaluators.suite import parse_suite
-from tool_call_evaluators.suite.model import WorldExpectation
 
 ABOUT = {"case_id": "a/b", "context_id": "c 1", "user_text": "Hi", "response_text": "Done"}
-BIG = b"x" * 1_000_001
 ANSWERS = {
     "/ok": (200, b'{"status": "sent"}'),
     "/text": (200, b"open\n"),
@@ -27,21 +24,17 @@ ANSWERS = {
     "/error": (503, b""),
     "/login": (401, b""),
     "/moved": (302, b""),
-    "/big": (200, BIG),
-    "/deep": (200, b"[" * 300 + b"]" * 300),
+    "/big": (200, b"x" * 1_000_001),
     "/many": (200, b"[" + b"1," * 499_998 + b"1,1,1]"),
 }
 
 
 async def world(scope: Any, receive: Any, send: Any) -> None:
-    """Has `ANSWERS`, never answers `/never`, and says below `/asked` what it was asked."""
-    body, path = (await receive()).get("body", b""), scope["raw_path"].decode()
-    status, answer = ANSWERS.get(path, (200, b""))
-    if path == "/never":
-        await asyncio.Event().wait()
-    if path.startswith("/asked"):
-        token = dict(scope["headers"]).get(b"authorization", b"").decode()
-        answer = json.dumps([scope["method"], path, token, body.decode()]).encode()
+    """Has `ANSWERS`; elsewhere it says what it was asked."""
+    body, path = (await receive())["body"], scope["raw_path"].decode()
+    token = dict(scope["headers"]).get(b"authorization", b"").decode()
+    asked = json.dumps([scope["method"], path, token, body.decode()]).encode()
+    status, answer = ANSWERS.get(path, (200, asked))
     await send({"type": "http.response.start", "status": status, "headers": []})
     await send({"type": "http.response.body", "body": answer})
 
@@ -68,87 +61,54 @@ async def hangs(about):
     await asyncio.Event().wait()
 """
 TOO_BIG = {"error": "it saw more than 1,000,000 bytes, or too many values"}
-TOO_LATE = {"error": "it did not finish within 0.2 s"}
-ASKED = {"url": "URL/asked/{case_id}/{context_id}/{other}", "headers": {"Authorization": "Bearer ${WORLD_TOKEN}"}}
-
-
-def asked(path: str, known: dict[str, Any], timeout: float = 60) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {"http": {"url": f"URL{path}"}, "timeout": timeout}, known
-
-
-def program(body: str, known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {"command": [sys.executable, "-c", f"import json, os, sys\n{body}"]}, known
-
-
-def function(name: str, known: dict[str, Any], timeout: float = 60) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {"python": f"world.py:{name}", "timeout": timeout}, known
+ASKED = {"url": "URL/{case_id}/{context_id}/{other}", "headers": {"Authorization": "Bearer ${WORLD_TOKEN}"}}
+PROGRAM = [sys.executable, "-c", "import json, os, sys; print(json.load(sys.stdin)['case_id'], os.getcwd())"]
+FAILS = [sys.executable, "-c", "import sys; print('no database', file=sys.stderr); sys.exit(3)"]
 
 
 @pytest.mark.parametrize(
     ("probe", "known"),
     [
-        asked("/ok", {"seen": {"status": "sent"}}),
-        asked("/text", {"seen": "open"}),
-        asked("/gone", {"seen": None}),
-        asked("/error", {"error": "GET URL/error: HTTP 503"}),
-        asked("/login?key=s3cret", {"error": "GET URL/login: HTTP 401"}),
-        asked("/moved", {"error": "GET URL/moved: HTTP 302"}),
-        asked("/big", TOO_BIG),
-        asked("/many", TOO_BIG),
-        asked("/deep", {"error": "what it saw nests deeper than 200 levels"}),
-        asked("/never", TOO_LATE, timeout=0.2),
-        (
-            {"http": {**ASKED, "body": {"a": 1}}},
-            {"seen": ["GET", "/asked/a%2Fb/c%201/%7Bother%7D", "Bearer t", '{"a":1}']},
-        ),
-        ({"http": {"url": "URL/asked", "method": "POST", "body": "x"}}, {"seen": ["POST", "/asked", "", "x"]}),
+        ({"http": {"url": "URL/ok"}}, {"seen": {"status": "sent"}}),
+        ({"http": {"url": "URL/text"}}, {"seen": "open"}),
+        ({"http": {"url": "URL/gone"}}, {"seen": None}),
+        ({"http": {"url": "URL/error"}}, {"error": "GET URL/error: HTTP 503"}),
+        ({"http": {"url": "URL/login?key=s3cret"}}, {"error": "GET URL/login: HTTP 401"}),
+        ({"http": {"url": "URL/moved"}}, {"error": "GET URL/moved: HTTP 302"}),
+        ({"http": {"url": "URL/big"}}, TOO_BIG),
+        ({"http": {"url": "URL/many"}}, TOO_BIG),
+        ({"http": {"url": "NOBODY"}}, {"error": "ConnectError: All connection attempts failed"}),
+        ({"http": {**ASKED, "body": {"a": 1}}}, {"seen": ["GET", "/a%2Fb/c%201/%7Bother%7D", "Bearer t", '{"a":1}']}),
+        ({"http": {"url": "URL/a", "method": "POST", "body": "x"}}, {"seen": ["POST", "/a", "", "x"]}),
         (
             {"http": {"url": "URL", "headers": {"A": "${NOT_SET}"}}},
             {"error": "ConfigurationError: header 'A' needs the environment variable NOT_SET, which is not set"},
         ),
-        program("print(json.load(sys.stdin)['case_id'], os.getcwd())", {"seen": "a/b FOLDER"}),
-        program("print(json.dumps({'open': True}))", {"seen": {"open": True}}),
-        program(
-            "print('no database', file=sys.stderr); sys.exit(3)",
-            {"error": f"ExternalError: {sys.executable} ended with exit code 3: no database"},
-        ),
-        function("state", {"seen": {"case": "a/b", "said": ["Hi", "Done"]}}),
-        function("later", {"seen": "42"}),
-        function("raises", {"error": "LookupError: no order"}),
-        function("leaves", {"error": "SystemExit: bye"}),
-        function("no_json", {"error": "TypeError: Object of type set is not JSON serializable"}),
-        function("hangs", TOO_LATE, timeout=0.2),
+        ({"command": PROGRAM}, {"seen": "a/b FOLDER"}),
+        ({"command": ["echo", '{"open": true}']}, {"seen": {"open": True}}),
+        ({"command": FAILS}, {"error": f"ExternalError: {sys.executable} ended with exit code 3: no database"}),
+        ({"python": "world.py:state"}, {"seen": {"case": "a/b", "said": ["Hi", "Done"]}}),
+        ({"python": "world.py:later"}, {"seen": "42"}),
+        ({"python": "world.py:raises"}, {"error": "LookupError: no order"}),
+        ({"python": "world.py:leaves"}, {"error": "SystemExit: bye"}),
+        ({"python": "world.py:no_json"}, {"error": "TypeError: Object of type set is not JSON serializable"}),
+        ({"python": "world.py:hangs", "timeout": 0.2}, {"error": "it did not finish within 0.2 s"}),
     ],
 )
 async def test_a_probe_sees_the_state_or_fails(
-    probe: dict[str, Any], known: dict[str, Any], url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    probe: dict[str, Any], known: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_TOKEN", "t")
     (tmp_path / "world.py").write_text(FUNCTIONS)
-    expected = expectation({"timeout": 60, **probe}, url, tmp_path)
-    assert await probed(expected, ABOUT) == json.loads(
-        json.dumps(known).replace("URL", url).replace("FOLDER", str(tmp_path))
-    )
-
-
-async def test_where_nobody_is_nothing_is_seen(tmp_path: Path) -> None:
-    with held_ports(1) as (port,):
-        found = await probed(expectation({"http": {"url": "URL"}}, f"http://127.0.0.1:{port}", tmp_path), ABOUT)
-    assert found["error"].startswith("ConnectError: ")
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with ServerThread(lambda _: world) as server:
-        yield server.url
-
-
-def expectation(probe: dict[str, Any], url: str, folder: Path) -> WorldExpectation:
-    turn = {"user": "hi", "expect": {"state_of_world": {"equals": 1, **probe}}}
-    text = json.dumps({"suite": "s", "cases": [{"id": "a", "turns": [turn]}]}).replace("URL", url)
-    expected = parse_suite(text, str(folder / "suite.json")).cases[0].turns[0].expect.state_of_world
-    assert expected is not None
-    return expected
+    turn = {"user": "hi", "expect": {"state_of_world": {"equals": 1, "timeout": 60, **probe}}}
+    given = json.dumps([{"suite": "s", "cases": [{"id": "a", "turns": [turn]}]}, known])
+    with ServerThread(lambda _: world) as server, held_ports(1) as (port,):
+        for name, value in (("URL", server.url), ("NOBODY", f"http://127.0.0.1:{port}"), ("FOLDER", str(tmp_path))):
+            given = given.replace(name, value)
+        suite, known = json.loads(given)
+        expect = parse_suite(json.dumps(suite), str(tmp_path / "suite.json")).cases[0].turns[0].expect
+        assert expect.state_of_world is not None
+        assert await probed(expect.state_of_world, ABOUT) == known
 
 
 # ── in a run ────────────────────────────────────────────────────────────────────────────────────────────────
