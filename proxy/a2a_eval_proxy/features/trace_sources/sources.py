@@ -26,9 +26,10 @@ _MAX_FILE_BYTES = 256 * 1024 * 1024
 """A file is read from its beginning for each question."""
 _ANSWER_S = 10.0
 
-_TEMPO = "/api/traces/", "application/protobuf"
-"""The path of its API, and what it is asked for. The second version of it leaves out a part of a large trace."""
-_JAEGER = "/api/v3/traces/", JSON
+_TEMPO = 3200, "/api/traces/", "application/protobuf"
+"""The port and the path of its API, and what it is asked for. The second version of it leaves out a part of a large
+trace."""
+_JAEGER = 16686, "/api/v3/traces/", JSON
 _RESULT = re.compile(rb'\s*\{\s*"result"\s*:(.*)\}\s*', re.DOTALL)
 """A trace as Jaeger wraps it."""
 
@@ -67,13 +68,16 @@ async def trace_source(location: str, headers: Mapping[str, str]) -> AsyncIterat
         return
     http_scheme = "https" if scheme.endswith("s") else "http"
     try:
-        url = parse_url(f"{http_scheme}:{rest}")
+        url = httpx.URL(parse_url(f"{http_scheme}:{rest}"))
     except ValueError as error:
         raise ConfigError(f"--traces: {error}; {scheme}: stands for {http_scheme}:") from None
-    path, accept = _TEMPO if scheme.startswith("tempo") else _JAEGER
+    port, path, accept = _TEMPO if scheme.startswith("tempo") else _JAEGER
+    if url.port is None and http_scheme == "http":
+        url = url.copy_with(port=port)
     sent = {**headers, "Accept": accept, "Accept-Encoding": "identity"}
     async with httpx.AsyncClient(transport=EnvironmentTransport(), headers=sent, timeout=None) as http:  # noqa: S113  # see _ask
-        yield partial(_ask, http, location, url + path)
+        base = str(url).rstrip("/")
+        yield partial(_ask, http, f"{location} ({base})", base + path)
 
 
 async def _ask(http: httpx.AsyncClient, name: str, url: str, trace_id: str) -> ExportTraceServiceRequest:
