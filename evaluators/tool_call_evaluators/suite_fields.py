@@ -72,7 +72,7 @@ class SuiteFields:
 
     __slots__ = ()
     short: ClassVar[str] = ""
-    """The key whose value may stand for the whole object, if there are no others."""
+    """The key whose value, if it is no object, may stand for the whole one, if there are no others."""
     __pydantic_config__: ClassVar[Any] = {"use_attribute_docstrings": True, "extra": "forbid"}
 
     @classmethod
@@ -94,7 +94,8 @@ class SuiteFields:
     @classmethod
     def short_form(cls, entries: dict[str, Any]) -> Any:
         """Inverse of `long_form`."""
-        return entries[cls.short] if entries.keys() == {cls.short} else entries
+        alone = entries.keys() == {cls.short} and not isinstance(entries[cls.short], dict)
+        return entries[cls.short] if alone else entries
 
     @classmethod
     def schema(cls, declared: Schema) -> Schema:

@@ -71,7 +71,7 @@ cases:
   - id: two
     expect: {tool_calls: [{name: f}], state_of_world: {command: [ls, -l], folder: /tmp, equals: null}}
     evaluators: [{tool_trajectory: {scope: conversation}}]
-    given: [hello, {user: and?, agent: orders}]
+    given: [hello, {user: and?, agent: orders}, {user: {approve: true}}]
     turns: [{user: hi, agent: orders}]
   - {id: four, given: {run: nightly, case: two}, turns: [{user: hi}]}
   - {id: five, given: {context_id: c-7}, turns: [{user: hi}]}
