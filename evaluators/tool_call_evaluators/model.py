@@ -397,6 +397,7 @@ TIMES = whole_number(0, 1_000_000)
 EXPECT_KEYS: Mapping[str, str] = {
     "expected_agents": "agents",
     "expected_approval": "approval",
+    "expected_skills": "skills",
     "expected_tool_calls": "tool_calls",
     "expected_response": "response",
     "expected_behavior": "behavior",
@@ -412,7 +413,7 @@ class EvalCase:
     - What was seen: `user_text`, `tool_calls` (`calls_unseen`), `approvals`, `reasoning_steps`, `response_text`,
       `resources`, `tree`, `world`
     - What was expected: `expected_tool_calls`, `expected_response` and all that begins so, `response_contains`,
-      `tool_calls_order`, `tool_calls_count`, `tool_outputs`, `forbidden_calls`
+      `tool_calls_order`, `tool_calls_count`, `tool_outputs`, `forbidden_calls`, `forbidden_skills`
     - Context: `tools`, `tool_classes`, `user_goal`, `knowledge`, `profile`, `tasks`, `constraints`, `prices`,
       `history`, `turns`, `results`
 
@@ -471,6 +472,9 @@ class EvalCase:
     """`{"equals": value}`, which may be or contain placeholders."""
     forbidden_calls: tuple[ExpectedCall, ...] | None
     """Calls that must not be made. Names may be patterns and classes; without arguments, whatever the arguments."""
+    expected_skills: tuple[str, ...] | None
+    """The skills that the agent must load, and no others; empty: none."""
+    forbidden_skills: tuple[str, ...] | None
     history: tuple[EvalCase, ...]
     """The turns of the conversation before this one, oldest first; of a conversation, those of its history, which are
     not among its `turns`."""
@@ -508,6 +512,8 @@ class EvalCase:
         world: Mapping[str, Any] | None = None,
         expected_world: Mapping[str, Any] | None = None,
         forbidden_calls: Iterable[ExpectedCall | Mapping[str, Any]] | None = None,
+        expected_skills: Iterable[str] | None = None,
+        forbidden_skills: Iterable[str] | None = None,
         history: Iterable[EvalCase | Mapping[str, Any]] | None = None,
         turns: Iterable[EvalCase | Mapping[str, Any]] | None = None,
         results: Iterable[EvalResult | Mapping[str, Any]] | None = None,
@@ -548,6 +554,8 @@ class EvalCase:
             forbidden_calls=None
             if forbidden_calls is None
             else _models(forbidden_calls, ExpectedCall, forbidden_call, "forbidden_calls"),
+            expected_skills=None if expected_skills is None else _texts(expected_skills, "expected_skills"),
+            forbidden_skills=None if forbidden_skills is None else _texts(forbidden_skills, "forbidden_skills"),
             history=_models(history, EvalCase, EvalCase.from_dict, "history") if history else (),
             turns=None if turns is None else _models(turns, EvalCase, EvalCase.from_dict, "turns"),
             results=_models(results, EvalResult, EvalResult.from_dict, "results") if results else (),

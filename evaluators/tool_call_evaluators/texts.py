@@ -187,6 +187,8 @@ EXPECTATION_WORDS = {
     "response_contains": "response contains",
     "behavior": "behaviour",
     "forbidden_calls": "forbidden calls",
+    "skills": "skills",
+    "forbidden_skills": "forbidden skills",
     "agents": "agents asked",
     "approval": "waits for approval",
     "state": "state at the end",

@@ -204,6 +204,8 @@ def test_a_case_comes_back_from_json_whole():
         expected_world={"equals": None},
         approvals=[{"name": "a", "arguments": None, "id": "2"}],
         expected_approval={"tool": "a"},
+        expected_skills=["refunds"],
+        forbidden_skills=[],
         history=[{"user_text": "before"}],
         turns=[{"results": [EvalResult("m", 0.5, passed=True, threshold=0.5, label="l")]}],
         results=[EvalResult.skipped("n", "why")],

@@ -297,7 +297,8 @@ def _with_controls(
 
 
 def _proven(result: ResultJson, seen_in: Mapping[str, str]) -> ResultJson:
-    """`result`, passed if it is unproven and calls show that each of its forbidden calls would have been seen."""
+    """`result` if it is not unproven; else with the score that it has where calls show that what was not seen would
+    have been: 1, as no forbidden call was made, unless `unproven` states another."""
     if result.get("label") != UNPROVEN:
         return result
     details = result["details"]
@@ -305,15 +306,20 @@ def _proven(result: ResultJson, seen_in: Mapping[str, str]) -> ResultJson:
     controls = {name: f"a call of {tool} was seen in {seen_in[tool]}" for name, tool in tools.items() if tool}
     if len(controls) < len(tools) or not tools:
         left = [one for one in details.get(UNPROVEN, ()) if tools[one["name"]] is None]
-        return {**result, "reason": unproven_reason(left), "details": {**details, UNPROVEN: left}} if left else result
+        return (
+            {**result, "reason": unproven_reason(left), "details": {**details, UNPROVEN: left}} if controls else result
+        )
+    unproven, threshold = details[UNPROVEN][0], result["threshold"]
+    score, reason = unproven.get("score", 1.0), unproven.get("reason", "No forbidden call was made")
+    passed = None if threshold is None else score >= threshold
     return {
         **result,
-        "score": 1.0,
-        "passed": None if result["threshold"] is None else True,
-        "status": str(Status.SCORED if result["threshold"] is None else Status.PASSED),
+        "score": score,
+        "passed": passed,
+        "status": str({None: Status.SCORED, True: Status.PASSED, False: Status.FAILED}[passed]),
         "label": None,
-        "reason": f"No forbidden call was made: {'; '.join(dict.fromkeys(controls.values()))}.",
-        "details": {"made": [], "controls": controls},
+        "reason": f"{reason}: {'; '.join(dict.fromkeys(controls.values()))}.",
+        "details": {"loaded" if "score" in unproven else "made": [], "controls": controls},
     }
 
 

@@ -152,16 +152,19 @@ def _missing(evaluator: EvaluatorBase, scope: Scope, case: Case) -> str | None:
     """
     whole = case.conversation_case(())
     expects = _expectations(case, scope)
+    needs = [EXPECT_KEYS.get(need, need) for need in evaluator.needs]
     keys = [key for key, readers in READ_BY.items() if evaluator.name in readers]
-    for name in dict.fromkeys((*(EXPECT_KEYS.get(need, need) for need in evaluator.needs), *keys)):
+    absent = [key for key in keys if all(getattr(expect, key) is None for expect in expects)]
+    options = [option for option in (evaluator.criterion, "criteria") if hasattr(evaluator, option)]
+    in_options = any(getattr(evaluator, option) is not None for option in options)
+    for name in needs:
         if name in _OF_A_CASE and getattr(whole, name) is None:
             return f"the case has no {name}"
-        options = [option for option in (evaluator.criterion, "criteria") if hasattr(evaluator, option)]
-        in_options = any(getattr(evaluator, option) is not None for option in options)
-        if name in READ_BY and not in_options and all(getattr(expect, name) is None for expect in expects):
-            absent = f"{'the case has no' if scope == 'conversation' else 'no turn has'} expect.{name}"
-            return absent + (f", and the option {' or '.join(options)} is not set" if options else "")
-    return None
+    lacking = [key for key in absent if key in needs or absent == keys]
+    if not lacking or in_options:
+        return None
+    text = f"{'the case has no' if scope == 'conversation' else 'no turn has'} expect.{' or '.join(lacking)}"
+    return text + (f", and the option {' or '.join(options)} is not set" if options else "")
 
 
 def _cases(ids: Iterable[str]) -> str:

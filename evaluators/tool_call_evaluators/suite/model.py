@@ -580,6 +580,10 @@ class Expectation(SuiteFields):
     forbidden_calls: _Forbidden | None = None
     """Calls that must not be made: `name` is a name, a pattern or a class; with `arguments`, only calls that have
     these."""
+    skills: Texts | None = None
+    """The skills that the agent must load, and no others. Empty: none."""
+    forbidden_skills: Texts | None = None
+    """Skills that the agent must not load."""
     agents: _Agents | None = None
     """The agents that must be asked, by this agent or by those that it asks, or must not be."""
     approval: Annotated[ExpectedCall, _APPROVAL] | None = None
@@ -598,6 +602,7 @@ class Expectation(SuiteFields):
             self.tool_calls
             or self.tool_calls_order
             or self.tool_outputs
+            or self.skills
             or any(not criterion.met_by(0) for criterion in counts)
         )
 
@@ -620,9 +625,8 @@ class Expectation(SuiteFields):
 
 _READ = {item.name: _CASE_FIELDS.get(item.name, item.name) for item in fields(Expectation) if item.name != "state"}
 
-CALL_FIELDS = tuple(
-    _READ[key] for key in ("tool_calls", "tool_calls_order", "tool_calls_count", "tool_outputs", "forbidden_calls")
-)
+_OF_CALLS = ("tool_calls", "tool_calls_order", "tool_calls_count", "tool_outputs", "forbidden_calls")
+CALL_FIELDS = tuple(_READ[key] for key in (*_OF_CALLS, "skills", "forbidden_skills"))
 """The fields of EvalCase that say which calls are expected."""
 
 NO_EXPECTATION = Expectation()

@@ -332,7 +332,7 @@ def _past(turn: TurnJson) -> EvalCase:
 def _excused(result: EvalResult, evaluator: EvaluatorBase, case: EvalCase) -> EvalResult:
     """The result of an evaluator of calls in a turn that failed as expected: where nothing is expected of the calls,
     those that were perhaps lost with the answer are not missed."""
-    reads = {*evaluator.needs, evaluator.criterion}.intersection(CALL_FIELDS)
+    reads = {*evaluator.needs, *(evaluator.reads or ()), evaluator.criterion}.intersection(CALL_FIELDS)
     expects = any(getattr(case, name) is not None or getattr(evaluator, name, None) is not None for name in reads)
     if result.label != CALLS_UNSEEN or expects or not is_built_in(type(evaluator)):
         return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.turn_samples import turn
 from tool_call_evaluators import EvalCase, Status, evaluate, get_evaluator, parse_suite, with_judge
 from tool_call_evaluators.judge import JudgeNotConfiguredError, JudgeUnreachableError, PreparedJudge
 from tool_call_evaluators.judge.budget import JudgeBudget, spending
@@ -148,23 +149,7 @@ def test_what_the_judge_accepted_stays_expected_when_a_run_is_accepted():
         "threshold": 1.0,
         "details": {"same": same},
     }
-    turn = {
-        "turn_id": "t",
-        "case_id": "a",
-        "conversation_id": "c",
-        "state": "TASK_STATE_COMPLETED",
-        "status": "done",
-        "user_text": "hi",
-        "response_text": "done",
-        "started_at": "2026-05-01T00:00:00Z",
-        "ended_at": None,
-        "tool_calls": [{"name": "refund", "arguments": {"reason": "gone", "order": 8}}],
-        "capture": {},
-        "findings": [],
-        "evaluations": [failed],
-        "run": "r",
-        "visibility": "seen",
-        "trace_id": "",
-    }
-    (proposal,) = acceptance(suite, document, [turn]).proposals
+    made = {"name": "refund", "arguments": {"reason": "gone", "order": 8}, "id": "", "result": "done", "error": None}
+    seen = turn("t", "hi", [made], [failed], case="a")
+    (proposal,) = acceptance(suite, document, [seen]).proposals
     assert proposal.value[0]["arguments"] == {"reason": {"$same": "lost"}, "order": 8}
