@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from a2a_eval_proxy.privacy.policy import redacted_case
 from a2a_eval_proxy.privacy.redactor import Redactor, parse_rules
 from tool_call_evaluators.model import ExpectedCall
@@ -11,20 +9,15 @@ from tool_call_evaluators.suite import Case, CaseTurn, Expectation, GivenTurn, H
 from tool_call_evaluators.suite.model import WorldExpectation
 
 
-def test_the_texts_of_a_simulated_user_are_redacted() -> None:
+def test_the_texts_of_a_history_and_of_simulated_users_are_redacted() -> None:
     secret = "call ada@example.org"
     user = Simulation(goal=secret, profile=secret, knowledge=(secret,), context=secret, opening=secret, stop=secret)
-    seen = redacted_case(Case(id="a", simulate=user), Redactor(parse_rules("email"), b"a key of the tests")).simulate
-    assert seen is not None
-    assert "ada@" not in str([getattr(seen, item.name) for item in fields(seen)])
-    assert (seen.max_turns, len(seen.knowledge)) == (10, 1)
-
-
-def test_the_texts_of_a_history_are_redacted() -> None:
-    secret = "call ada@example.org"
-    given = History(turns=(GivenTurn(secret, secret),), simulate=Simulation(goal=secret))
-    seen = redacted_case(Case(id="a", given=given), Redactor(parse_rules("email"), b"a key of the tests")).given
-    assert seen == History(turns=(GivenTurn("call [email]", "call [email]"),), simulate=Simulation(goal="call [email]"))
+    case = Case(id="a", given=History(turns=(GivenTurn(secret, secret),), simulate=user), simulate=user)
+    seen = redacted_case(case, Redactor(parse_rules("email"), b"a key of the tests"))
+    assert "ada@" not in str(seen)
+    assert (seen.given_user, seen.given_turns) == (seen.simulate, (GivenTurn("call [email]", "call [email]"),))
+    assert seen.simulate is not None
+    assert (seen.simulate.max_turns, len(seen.simulate.knowledge)) == (10, 1)
 
 
 def test_expected_results_and_errors_are_redacted_as_those_of_calls_are() -> None:

@@ -75,13 +75,11 @@ async def test_a_turn_is_held_against_the_expectations_of_its_place(
 
 
 def test_a_conversation_has_its_history_beside_its_turns() -> None:
-    whole = "{tool_trajectory: {scope: conversation, id: whole}}"
-    scorer = scorer_of(SUITE.replace("[tool_trajectory", f"[{whole}, tool_trajectory"))
     said = [replace(turn("pay", user_text="Hello"), given=True), turn("search"), turn(user_text="Thanks")]
     turns = [
         {**replace(one, case_id="status", status="done", ended_at=1.0).to_dict(), "evaluations": []} for one in said
     ]
-    case = scorer.whole_case(turns)
+    case = scorer_of(SUITE).whole_case(turns)
     assert isinstance(case, EvalCase)
     assert [one.user_text for one in case.history] == ["Hello"]
     assert [call.name for call in case.tool_calls] == ["search"]
