@@ -17,7 +17,7 @@ from ..model import EvalResult
 from ..outcomes.conversations import ConversationTurn, RunConversation, TurnJson
 from ..simulation.record import user_text
 from ..suite import Expectation
-from ..texts import EXPECTATION_WORDS, cost_text, printable, source_text, tokens_text, without_directions
+from ..texts import EXPECTATION_WORDS, call_text, cost_text, printable, source_text, tokens_text, without_directions
 from ..visibility import state_name
 from .causes import IN_ERRORS
 from .focus import all_failures
@@ -153,6 +153,7 @@ def turn_data(
             "at": turn["started_at"],
             "time": [seconds_between(start, turn[key]) for key in ("started_at", "first_event_at", "ended_at")],
             "calls": [_call(call, start, short) for call in turn["tool_calls"][:MAX_CALLS]],
+            "waiting": [short.text(call_text(call)) for call in (turn.get("approvals") or ())[:MAX_CALLS]],
             "calls_left_out": max(0, len(turn["tool_calls"]) - MAX_CALLS) or None,
             "unseen": planned.unseen is not None or None,
             "all_agents": conversation.counts_all_agents or None,  # reasons name calls by their places among all

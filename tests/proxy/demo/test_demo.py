@@ -14,9 +14,11 @@ import pytest
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from a2a_eval_proxy.features.demo.agent import run_agent
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
+from a2a_eval_proxy.runs.tables import turn_table
 from a2a_tool_capture import CaptureClient
 from support.checking import check, rules_with
 from tool_call_evaluators.evaluator import evaluate
+from tool_call_evaluators.report import html_report, junit_xml
 from tool_call_evaluators.suite import Suite, load_suite
 
 SUITE = Path(a2a_eval_proxy.features.demo.__file__).with_name("suite.yaml")
@@ -85,11 +87,19 @@ async def test_further_conversations_find_a_weakness_each(weak: bool, tmp_path: 
         file.write_text(SUITE.with_name(file.name).read_text("utf-8").replace("http://127.0.0.1:9999", url), "utf-8")
         result = await run_suite(load_suite(file), AgentOptions(url), str(tmp_path / "turns.db"), "demo")
     found = {
+        ("refund-rejected", "approval"),
         ("cancelled-in-the-shop", "state_of_world"),
         ("the-last-order", "tool_trajectory"),
         ("orders-since", "tool_trajectory"),
     }
     assert {(reason.case_id, reason.metric) for reason in result.verdict.reasons} == (found if weak else set())
+    shown = [
+        *map(str, turn_table(result.report).columns[1].cells),
+        junit_xml(result.report),
+        html_report(result.report),
+    ]
+    waits = ('ORD-1005") [yellow]waits', "waits for approval: issue_refund(amount_eur=64", '"waiting":["issue_refund(')
+    assert all(words in "".join(shown) for words in waits)
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────

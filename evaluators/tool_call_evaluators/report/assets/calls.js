@@ -132,6 +132,7 @@ function callRows(turn) {
   const more = [
     turn.calls_left_out && make("p", { class: "note" }, `${counted(turn.calls_left_out, "more call")} in the export`),
     turn.unseen && made.length && make("p", { class: "note" }, "others are not visible"),
+    ...(turn.waiting || []).map((call) => make("p", { class: "note" }, "waits for approval: ", make("code", {}, call))),
   ].filter(Boolean);
   if (turn.missing && expected.length) return [heading, callParts(expected.map((call, index) => ({ kind: "removed", expected: call, number: index + 1, place: index })), true)];
   const rows = turn.changes

@@ -1,12 +1,12 @@
 // One conversation in full: reasons, turns, scores, findings, timings.
 
-function expectations({ expect, expect_lines: lines }) {
+function expectations({ expect, expect_lines: lines }, title) {
   const entry = (name, shown) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, shown));
   const entries = [
     ...Object.entries(lines || {}).map(([name, texts]) => entry(name, texts.map((text) => make("div", {}, text)))),
     ...Object.entries(expect || {}).map(([name, value]) => entry(name, expectedText(value))),
   ];
-  return entries.length ? make("dl", { class: "expected" }, entries) : null;
+  return entries.length ? [title ? make("h4", {}, title) : null, make("dl", { class: "expected" }, entries)] : null;
 }
 
 function results(list, title, linked = true) {
@@ -63,8 +63,8 @@ function traceLink(id) {
 // What a coding agent needs to know of a turn that is not as expected, in Markdown.
 function prompt(conversation, turn, command) {
   const wrong = worstFirst(turn.results).filter((result) => result.status in WORST).map((result) => `- ${result.metric}: ${result.reason || result.status}`);
-  const { user, calls, agent, findings } = turn;
-  const data = JSON.stringify({ user, calls, expected_calls: turn.expected_calls, agent, findings }, null, 2);
+  const { user, calls, waiting, agent, findings } = turn;
+  const data = JSON.stringify({ user, calls, waiting, expected_calls: turn.expected_calls, agent, findings }, null, 2);
   const fence = "`".repeat(Math.max(3, ...[...data.matchAll(/`+/g)].map(([found]) => found.length + 1)));
   return [
     `A test of an AI agent failed, ${conversation.label}. Find the cause in the agent, and repair it.`,
@@ -86,13 +86,13 @@ function turnSection(turn, id, conversation) {
   if (turn.wire) facts.push(turn.wire);
   const heading = make("h3", {}, `${turn.given ? "Given turn" : "Turn"} ${turn.number} `, turn.given ? make("span", { class: "chip noted" }, "not scored") : null, make("span", { class: "turn-facts" }, facts.join(" · ")));
   const body = turn.missing
-    ? [make("p", { class: "failure" }, `Not executed: ${turn.why}.`), callRows(turn), expectations(turn)]
+    ? [make("p", { class: "failure" }, `Not executed: ${turn.why}.`), callRows(turn), expectations(turn, "Expected")]
     : [
         turn.failure ? make("p", { class: "failure", dir: "auto" }, turn.failure) : null,
         message("user", turn.user),
         callRows(turn),
-        expectations(turn),
         message("agent", turn.agent),
+        expectations(turn, "Expected"),
         results(worstFirst(turn.results), "Scores", !turn.all_agents),
         findings(turn.findings),
         captured(turn.capture),
