@@ -24,7 +24,7 @@ if __name__ == "__main__":
     script = importlib.import_module(sys.argv[1])
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     port = listener.getsockname()[1]
-    names = {"__name__": "agent", "model": script.model}
+    names = {**vars(script), "__name__": "agent"}
     exec(code_of(script.PAGE, sys.argv[2], script.REPLACED).replace("9999", str(port)), names)
     print(f"listening on http://127.0.0.1:{port}", flush=True)
     uvicorn.Server(uvicorn.Config(names["app"], log_config=None)).run(sockets=[listener])

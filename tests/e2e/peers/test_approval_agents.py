@@ -18,18 +18,18 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.installs, pytest.mark.slow, py
 
 SUITE = parse_suite(
     """
-suite: refunds
+suite: orders
 evaluators: [approval, {tool_trajectory: {mode: in_order}}, {tool_call_count: {only_succeeded: true}}]
 cases:
   - id: approved
     turns:
-      - {user: Refund A-1., expect: {approval: {tool: refund, arguments: {order: A-1}}}}
-      - user: {approve: refund}
-        expect: {tool_calls: [{name: refund, arguments: {order: A-1}, result: refunded A-1}]}
+      - {user: Where is order ORD-1001?, expect: {approval: {tool: look_up, arguments: {order_id: ORD-1001}}}}
+      - user: {approve: look_up}
+        expect: {tool_calls: [{name: look_up, arguments: {order_id: ORD-1001}}]}
   - id: rejected
     turns:
-      - {user: Refund A-1., expect: {approval: {tool: refund, arguments: {order: A-1}}}}
-      - {user: {reject: too much}, expect: {tool_calls_count: {refund: ["=", 0]}}}
+      - {user: Where is order ORD-1001?, expect: {approval: {tool: look_up, arguments: {order_id: ORD-1001}}}}
+      - {user: {reject: too much}, expect: {tool_calls_count: {look_up: ["=", 0]}}}
 """
 )
 
@@ -46,19 +46,21 @@ def python_of(tmp_path_factory: pytest.TempPathFactory) -> GetPython:
     return get
 
 
-@pytest.mark.parametrize("manner", ["asks", "executes"])
 @pytest.mark.parametrize(
-    ("name", "program"), [("google-adk", "adk_approval.py"), ("pydantic-ai", "pydanticai_approval.py")]
+    ("name", "script", "asks"),
+    [
+        ("google-adk", "adk_approval", True),
+        ("google-adk", "adk", False),
+        ("pydantic-ai", "pydanticai_approval", True),
+        ("pydantic-ai", "pydanticai", False),
+    ],
 )
 async def test_a_call_waits_for_its_approval(
-    name: str, program: str, manner: str, python_of: GetPython, tmp_path: Path
+    name: str, script: str, asks: bool, python_of: GetPython, tmp_path: Path
 ) -> None:
-    command = [python_of(name), PROGRAM.with_name(program), manner]
-    with ChildProcess(command, environment={"PYTHONPATH": ""}) as agent:
+    """The agent of the page as it is executes at once."""
+    with ChildProcess([python_of(name), PROGRAM, script, "+"], environment={"PYTHONPATH": ""}) as agent:
         url = agent.wait_for(r"listening on (http://\S+)")[1]
         result = await run_suite(SUITE, AgentOptions(url), str(tmp_path / "run.db"), "it")
-    if manner == "asks":
-        assert result.verdict.passed, result.verdict.reasons
-    else:
-        causes = [reason.message for reason in result.verdict.reasons if "without approval" in reason.message]
-        assert len(causes) == 2, result.verdict.reasons
+    early = [reason for reason in result.verdict.reasons if "without approval" in reason.message]
+    assert (result.verdict.passed, len(early)) == (asks, 0 if asks else 2), result.verdict.reasons

@@ -117,10 +117,10 @@ def test_there_is_one_message(options: dict[str, Any]) -> None:
     ("answer", "says"), [(["--approve"], "Refunded."), (["--reject", "too much"], "Not refunded.")]
 )
 def test_what_waits_is_shown_and_answered(answer: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with approval_agent() as url:
-        assert ended("send", "Refund A-1.", "--agent", url) == 0
+    with approval_agent() as agent:
+        assert ended("send", "Refund A-1.", "--agent", agent.url) == 0
         asked = capsys.readouterr().out
         assert 'waits for approval (--approve, --reject REASON): refund(order="A-1")' in asked
         continued = asked.partition("continue with: ")[2].split()
-        assert ended("send", *answer, *continued, "--agent", url) == 0
+        assert ended("send", *answer, *continued, "--agent", agent.url) == 0
     assert f"{says}\n\ncompleted" in capsys.readouterr().out

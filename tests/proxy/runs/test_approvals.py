@@ -53,7 +53,7 @@ async def test_a_call_waits_until_it_is_approved(
     store, live = str(tmp_path / "run.db"), str(tmp_path / "live.db")
     settings = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": None, "store": live, "run": "it"}
     with approval_agent(manner) as agent:
-        async with run_proxy(Settings(upstream=agent, suite=str(file), **settings)) as proxy:
+        async with run_proxy(Settings(upstream=agent.url, suite=str(file), **settings)) as proxy:
             result = await run_suite(suite, AgentOptions(proxy.url, CASE), store, "it")
             assert (await proxy.flush(60))["pending"] == 0
         assert result.verdict.passed == (status == "passed"), result.verdict.reasons
@@ -73,6 +73,6 @@ async def test_a_call_waits_until_it_is_approved(
             recorded = await record_run(live, "it")
             assert ("user: {approve: true}" in recorded.text) == (text == APPROVED)
             again = await run_suite(
-                parse_suite(recorded.text), AgentOptions(agent), str(tmp_path / "again.db"), "again"
+                parse_suite(recorded.text), AgentOptions(agent.url), str(tmp_path / "again.db"), "again"
             )
             assert again.verdict.passed, again.verdict.reasons

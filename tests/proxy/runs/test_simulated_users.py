@@ -118,8 +118,8 @@ async def test_a_model_talks_to_the_agent_until_its_goal_is_reached(agent: Agent
 @pytest.mark.parametrize(("decision", "said"), [("APPROVE", "approve"), ("REJECT: too much", "reject: too much")])
 async def test_the_user_decides_on_calls_that_wait(decision: str, said: str, location: str) -> None:
     model = UserModel("refund A-1 please", decision, STOP)
-    with approval_agent() as url:
-        await drive(model, AgentOptions(url), location)
+    with approval_agent() as agent:
+        await drive(model, AgentOptions(agent.url), location)
     asked = model.api.requests[1]["messages"][-1]["content"]
     assert 'The agent asks whether it may call refund(order="A-1")' in asked
     first, answered = sorted(await stored_turns(location), key=lambda turn: turn["started_at"])
