@@ -99,6 +99,10 @@ class Answer(NamedTuple):
             return self.kind
         return f"{self.kind}: {plain_text(self.value)}"
 
+    def reason(self, key: str) -> dict[str, Any]:
+        """The reason of a rejection under this key; {} without one."""
+        return {key: self.value} if self.kind == "reject" and self.value is not None else {}
+
     def parts(self, waiting: Sequence[WaitingCall]) -> list[Part]:
         """The parts of the message that answers the question after which these calls wait."""
         calls = [call for call in waiting if self.kind != "approve" or self.value in (None, call.name)]
@@ -110,11 +114,8 @@ class Answer(NamedTuple):
 
 def _to_adk(answer: Answer, calls: Sequence[WaitingCall]) -> list[Part]:
     """No text: google-adk refuses a message with both. A reason is payload."""
-    response: dict[str, Any] = {"confirmed": answer.kind != "reject"}
-    if answer.kind == "choose":
-        response["payload"] = answer.value
-    elif answer.kind == "reject" and answer.value is not None:
-        response["payload"] = {"reason": answer.value}
+    payload = answer.value if answer.kind == "choose" else answer.reason("reason")
+    response = {"confirmed": answer.kind != "reject", **({"payload": payload} if payload != {} else {})}
     return [
         {
             "data": {"id": call.question, "name": _CONFIRMATION, "response": response},
@@ -126,24 +127,21 @@ def _to_adk(answer: Answer, calls: Sequence[WaitingCall]) -> list[Part]:
 
 def _to_kagent(answer: Answer, calls: Sequence[WaitingCall]) -> list[Part]:
     kind = "reject" if answer.kind == "reject" else "approve"
-    reason = {"rejection_reason": answer.value} if answer.kind == "reject" and answer.value is not None else {}
-    return [{"data": {"decision_type": kind, **reason}}]
+    return [{"data": {"decision_type": kind, **answer.reason("rejection_reason")}}]
 
 
 def _to_pydantic_ai(answer: Answer, calls: Sequence[WaitingCall]) -> list[Part]:
     if answer.kind == "choose":
         return [{"data": {"calls": {call.id: answer.value for call in calls}}}]
-    denied = {"kind": "tool-denied", **({} if answer.value is None else {"message": answer.value})}
-    given = denied if answer.kind == "reject" else True
+    given = {"kind": "tool-denied", **answer.reason("message")} if answer.kind == "reject" else True
     return [{"data": {_PYDANTIC_AI: {call.id: given for call in calls}}}]
 
 
 def _to_others(answer: Answer, calls: Sequence[WaitingCall]) -> list[Part]:
+    given = {"approved": answer.kind == "approve", **answer.reason("reason")}
     if answer.kind == "choose":
-        return [{"data": {"choice": answer.value}}]
-    reason = {"reason": answer.value} if answer.kind == "reject" and answer.value is not None else {}
-    named = [{"id": call.id} if call.id else {} for call in calls]
-    return [{"data": {"approved": answer.kind == "approve", **reason, **one}} for one in named]
+        given = {"choice": answer.value}
+    return [{"data": {**given, **({"id": call.id} if call.id else {})}} for call in calls]
 
 
 _ANSWERS = {_ADK: _to_adk, _KAGENT: _to_kagent, _PYDANTIC_AI: _to_pydantic_ai, _OTHER: _to_others}

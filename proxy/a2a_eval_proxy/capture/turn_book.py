@@ -150,7 +150,7 @@ class TurnBook:
             "kind": "sent",
             "exchange": exchange.exchange_id,
             "at": now,
-            "size": len(turn.user_text) + len(repr(turn.user_parts or "")),
+            "size": len(turn.user_text) + len(str(turn.user_parts or "")),
             "returns_at_once": returns_at_once,
             "if_generation": if_generation,
         }
