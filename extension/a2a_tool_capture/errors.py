@@ -1,7 +1,5 @@
 """Exceptions of `CaptureClient`, named by the cause."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Values that refer to secrets: `Bearer ${TOKEN}`, `Bearer ${file:/path}`."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

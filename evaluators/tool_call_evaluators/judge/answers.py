@@ -1,7 +1,5 @@
 """Reads the response of a chat-completions API: the completion, the JSON in it, or the error."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping

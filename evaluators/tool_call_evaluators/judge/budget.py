@@ -1,7 +1,5 @@
 """The maximum number of requests to judges in a period."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Cuts texts and states the number of missing characters."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

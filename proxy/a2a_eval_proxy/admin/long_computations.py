@@ -1,7 +1,5 @@
 """Long computations, one at a time, that outlive the request that began them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar

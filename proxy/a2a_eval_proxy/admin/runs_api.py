@@ -1,7 +1,5 @@
 """The routes of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any

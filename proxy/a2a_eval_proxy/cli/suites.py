@@ -1,7 +1,5 @@
 """`run` and `evaluate`: they score with suites."""
 
-from __future__ import annotations
-
 from .command import command, run_async
 from .options import EvaluateOptions, RunOptions
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import click
 
 from ..cli.command import command, run_async

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ..cli.command import command
 from ..cli.output import JsonOutput
 from ..feature import Feature

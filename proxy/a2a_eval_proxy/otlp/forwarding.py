@@ -1,7 +1,5 @@
 """Forwards received requests, unchanged, to an OpenTelemetry collector."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

@@ -1,7 +1,5 @@
 """OTLP/gRPC: the same intake behind calls over HTTP/2."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The tasks for which a caller asked for the extension, and those with a webhook: both affect later requests."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Iterable

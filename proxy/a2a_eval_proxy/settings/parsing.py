@@ -3,8 +3,6 @@
 Every parser raises ValueError with what is accepted.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """The tables and indexes of a store, declared once, and created whole."""
 
-from __future__ import annotations
-
 from .base import StoreError
 from .dialects import SqlDialect
 from .observations import OBSERVATIONS, OBSERVATIONS_INDEXES, PROXIES

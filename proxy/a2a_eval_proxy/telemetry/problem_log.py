@@ -1,7 +1,5 @@
 """One log line for a problem that repeats, not one for each time it happens."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

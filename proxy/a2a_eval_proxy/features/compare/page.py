@@ -1,7 +1,5 @@
 """Two runs compared, the last two of a suite unless others are chosen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from markupsafe import Markup

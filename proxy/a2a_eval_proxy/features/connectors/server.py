@@ -2,8 +2,6 @@
 
 Its tool calls travel in the extension."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import ssl

@@ -1,7 +1,5 @@
 """The options of `mcp`."""
 
-from __future__ import annotations
-
 from ...settings import parsing as types
 from ...settings.options import option
 from ...settings.parts import PluginOption, StoreOption

@@ -3,8 +3,6 @@
 Turns that other processes add to the store are live events.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets

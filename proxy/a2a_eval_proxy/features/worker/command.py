@@ -3,8 +3,6 @@
 It takes jobs, tries them again, and takes over those of workers that died.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets

@@ -3,8 +3,6 @@
 What is old is deleted for good: neither the file nor its write-ahead log has its bytes.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import sqlite3
