@@ -59,7 +59,7 @@ class Approval(SyncEvaluator):
         if executed:
             return Measurement(0.0, f"executed without approval: {', '.join(details['executed'])}", details)
         if case.approvals is None:
-            raise CallsUnseenError("the agent asks its user, and its question does not say which call waits")
+            raise CallsUnseenError("which calls wait for approval is unknown: the question of the agent names none")
         rule = rule_for(as_matcher("subset"), expected.name)
         alike = [call for call in waiting if is_named(call.name)]
         if not any(arguments_match(expected.arguments, call.arguments, rule) for call in alike):

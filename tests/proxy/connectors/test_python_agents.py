@@ -76,7 +76,7 @@ def module_of(path: Path) -> Any:
     return sys.modules[f"a2a_eval_agent:{path.resolve()}"]
 
 
-async def said(reference: object, *texts: str, timeout_s: float = 30.0) -> list[CapturedTurn]:
+async def said(reference: object, *texts: Any, timeout_s: float = 30.0) -> list[CapturedTurn]:
     """The turns of one conversation."""
     async with (
         connected(f"python:{reference}", AgentDefaults(), {}, None, timeout_s) as server,
@@ -151,9 +151,10 @@ async def test_a_function_runs_in_a_thread_and_keeps_its_instance(agent_file: Ca
         "    def execute(self, user_query):\n"
         "        self.count = getattr(self, 'count', 0) + 1\n"
         "        log.append(threading.current_thread())\n"
-        "        return str(self.count)\n"
+        "        return f'{self.count} {user_query}'\n"
     )
-    assert [turn.text for turn in await said(path, "one", "two")] == ["1", "2"]
+    data = [{"data": {"order": "A-1"}}]
+    assert [turn.text for turn in await said(path, "one", data)] == ["1 one", '2 {"order": "A-1"}']
     assert threading.main_thread() not in module_of(path).log
 
 

@@ -26,7 +26,7 @@ cases:
 APPROVED = SUITE.replace("ANSWERED", f"{{user: {{approve: refund}}, expect: {{tool_calls: {REFUND}}}}}")
 REJECTED = SUITE.replace("ANSWERED", "{user: {reject: too much}, expect: {tool_calls: []}}")
 CASE = {"A2A-Eval-Case": "refund"}
-UNKNOWN = "the agent asks its user, and its question does not say which call waits"
+UNKNOWN = "which calls wait for approval is unknown: the question of the agent names none"
 EXECUTED = 'executed without approval: refund(order="A-1")'
 
 

@@ -18,10 +18,12 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Task
 from a2a_tool_capture import CapturingRequestHandler, ToolCall, ToolCallRecorder, reconcile
+from a2a_tool_capture.approvals import message_words
 from a2a_tool_capture.connector import recorder as automatic
 from a2a_tool_capture.json_values import plain_text
 from a2a_tool_capture.recorder import CallRecording
 from a2a_tool_capture.secret_references import resolve
+from google.protobuf.json_format import MessageToDict
 from tool_call_evaluators.evaluator import FAILURES
 from tool_call_evaluators.suite import AgentDefaults
 
@@ -60,7 +62,8 @@ class ConnectedAgent(AgentExecutor):
         await updater.start_work()
         seed = dict(message.metadata.items()).get(SEED)
         given = int(seed) if isinstance(seed, float) and seed.is_integer() else None
-        answer = await self._answer(context_id, context.get_user_input(), given)
+        text = context.get_user_input() or message_words(MessageToDict(message))
+        answer = await self._answer(context_id, text, given)
         if isinstance(answer, str):
             await updater.failed(new_text_message(answer, context_id=context_id, task_id=task_id))
         else:
