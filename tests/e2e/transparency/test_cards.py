@@ -129,11 +129,3 @@ def test_compressed_extended_cards_lead_to_the_proxy(path: str, replay: ReplayAg
     response = get(proxy.url, path, [("Accept-Encoding", "gzip")])
     assert response.header("content-encoding") is None
     assert bases(response) == {proxy.url}
-
-
-def test_redirects_lead_to_the_proxy(replay: ReplayAgent, proxy_of: GetProxy) -> None:
-    proxy = proxy_of(replay.url)
-    recording = Recording.load("not-found")
-    replay.prepare(Recording(recording.name, recording.text.replace(RECORDED_AT, replay.authority)).answer())
-    response = exchange(proxy.url, recording.request_line, recording.request_headers(asking=True))
-    assert (response.status, response.header("location")) == (307, f"{proxy.url}/no-such/")

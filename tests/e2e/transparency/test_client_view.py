@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import queue
 import re
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 from agents.recording_agent import VERBS, build_app
 from agents.serving import ServerThread
 from e2e.contracts import GetProxy
 from e2e.raw_http import RawResponse
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from support.patience import awaited
 from support.raw_a2a import BINDINGS, Wire
 from support.recordings import anonymous, respelt
 
@@ -72,53 +65,3 @@ def test_an_agent_by_the_recipe(
 
 
 # ── webhooks ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass
-class Webhook:
-    """Where an agent's notifications arrive."""
-
-    url: str
-    arrived: queue.SimpleQueue[bytes]
-
-    def until_settled(self) -> list[str]:
-        """All that came, anonymous, up to the end of the agent's work."""
-        bodies: list[bytes] = []
-        while not bodies or not re.search(rb"COMPLETED|FAILED|completed|failed", bodies[-1]):
-            awaited(self.arrived, bodies)
-        return [anonymous(respelt(body.decode())) for body in bodies]
-
-
-@pytest.fixture
-def webhook() -> Iterator[Webhook]:
-    arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-
-    async def take(request: Request) -> Response:
-        arrived.put(await request.body())
-        return Response()
-
-    with ServerThread(lambda url: Starlette(routes=[Route("/", take, methods=["POST"])])) as server:
-        yield Webhook(server.url, arrived)
-
-
-FIELDS = {
-    ("1.0", "JSONRPC"): "taskPushNotificationConfig",
-    ("1.0", "HTTP+JSON"): "task_push_notification_config",
-    ("0.3", "JSONRPC"): "pushNotificationConfig",
-    ("0.3", "HTTP+JSON"): "push_notification",
-}
-
-
-@pytest.mark.parametrize("verb", ["late", "only"])
-@pytest.mark.parametrize("route", FIELDS)
-def test_a_webhook_is_told_no_calls(
-    route: tuple[str, str], verb: str, agent: str, proxy_of: GetProxy, webhook: Webhook
-) -> None:
-    wire = Wire(*route, rpc="/rpc", rest="/rest")
-    told = []
-    for url in (agent, proxy_of(agent).url):
-        response = wire.message(verb, configuration={FIELDS[route]: {"url": webhook.url}}).to(url)
-        assert response.status == 200, response.body
-        told.append(webhook.until_settled())
-
-    assert told[0] == told[1]

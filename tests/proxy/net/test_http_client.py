@@ -441,6 +441,8 @@ NONE = {
     b"SSH-2.0-OpenSSH_9.6\r\n": "not HTTP",
     OK_LATER + b"no colon here\r\n\r\n": "not HTTP",
     OK_LATER + b"content-length: many\r\n\r\n": "not HTTP",
+    OK_LATER + b"content-length: 2\r\ncontent-length: 3\r\n\r\nok": "not HTTP",
+    OK_LATER + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\nok": "not HTTP",
     b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n": "not HTTP",
     b"\x16\x03\x01\x02\x00": "not HTTP",
     CHUNKED + b"4\r\nsome\r\nZZ\r\n": "not HTTP",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
 from a2a_eval_proxy.errors import ListenError
-from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
 from a2a_eval_proxy.net.http1_connection import Http1Connection
 from a2a_eval_proxy.net.http1_messages import RequestParser
 from a2a_eval_proxy.net.http_server import HttpServer
@@ -220,6 +222,38 @@ async def test_a_connection_that_cannot_be_checked_ends_without_the_server(
         writer.close()
         assert "could not be checked" in caplog.text
         assert await status_of(server, GET) == 200
+
+
+@pytest.mark.parametrize(
+    ("beginning", "reason", "answer"),
+    [
+        (b"", "header_timeout", b""),
+        (b"GET / HTTP/1.1\r\nhost: ", "header_timeout", b"408"),
+        (b"\r\n", "header_timeout", b"408"),
+        (GET + b"GET / HTTP/1.1\r\n", "header_timeout", b"200 408"),
+        (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhalf", "body_timeout", b"408"),
+        (b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", "body_timeout", b"408"),
+    ],
+    ids=["silent", "half a header", "a blank line", "half a second header", "half a body", "half a chunked body"],
+)
+async def test_a_client_that_stops_in_the_middle_is_cut_off(beginning: bytes, reason: str, answer: bytes) -> None:
+    async def read_all(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await hello(scope, receive, send)
+
+    limits, transport = ClientLimits(), Mock(spec=asyncio.Transport)
+    transport.get_extra_info.return_value = None
+    transport.is_closing.return_value, transport.get_write_buffer_size.return_value = False, 0
+    connection = Http1Connection(read_all, Capacity().port(limits))
+    connection.connection_made(transport)
+    connection.data_received(beginning)
+    for _ in range(10):  # until the application has answered or waits for more
+        await asyncio.sleep(0)
+    connection.check(asyncio.get_running_loop().time() + limits.header_timeout_s)
+    received = b"".join(call.args[0] for call in transport.write.mock_calls)
+    assert re.findall(rb"HTTP/1.1 (\d+)", received) == answer.split()
+    assert limits.broken_limits == {reason: 1}
 
 
 async def test_a_header_comes_before_its_body() -> None:

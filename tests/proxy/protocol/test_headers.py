@@ -45,6 +45,7 @@ END_TO_END = [
 ]
 OF_THE_HOP = [
     "connection",
+    "http2-settings",
     "keep-alive",
     "proxy-connection",
     "te",
@@ -55,9 +56,11 @@ OF_THE_HOP = [
     "expect",
 ]
 NAMED = [("x-hop", "1"), ("connection", "keep-alive, X-Hop"), ("connection", "x-also ,"), ("x-also", "2")]
+KEPT = [("connection", f"{name}, close") for name in ("authorization", "Cookie", "accept", "a2a-version")]
+"""They are for all recipients, whatever a client names."""
 
 
-@pytest.mark.parametrize("hop", [[], NAMED, *([(name, "x")] for name in OF_THE_HOP)])
+@pytest.mark.parametrize("hop", [[], NAMED, KEPT, *([(name, "x")] for name in OF_THE_HOP)])
 def test_end_to_end_headers_pass_byte_for_byte_and_those_of_the_hop_stay_there(hop: list[tuple[str, str]]) -> None:
     assert forwarded(*hop, *END_TO_END) == END_TO_END
 
@@ -79,6 +82,7 @@ def test_facts_of_a_request() -> None:
     assert (headers.host, headers.length, headers.version) == ("proxy:8080", 5, "1.0")
     assert headers.size == len("hostproxy:8080content-length5a2a-version1.0")
     assert read(("transfer-encoding", "chunked")).length is None
+    assert read(("connection", "content-length"), ("content-length", "5")).length == 5
 
 
 @pytest.mark.parametrize("name", ["a2a-extensions", "x-a2a-extensions"])

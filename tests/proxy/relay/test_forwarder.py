@@ -14,8 +14,9 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.settings.parts import Timeouts, TrafficLimits
-from a2a_tool_capture import URI
+from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
+from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
 TASK = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
 ASKS = {"a2a-extensions": URI}
+OTHER = "https://example.com/other/v1"
 LIMIT = 20_000
 
 
@@ -83,12 +85,13 @@ async def test_an_outage_is_logged_once_and_so_is_its_end(
 
     upstream = f"http://127.0.0.1:{port}"
     async with proxied(tmp_path, upstream=upstream) as it:
-        assert [(await it.data.get("/v1/tasks")).status_code for _ in range(3)] == [502, 502, 502]
+        down = [await it.data.get("/v1/tasks") for _ in range(3)]
+        assert [(one.status_code, "UPSTREAM_UNREACHABLE" in one.text) for one in down] == [(502, True)] * 3
         async with await asyncio.start_server(serve, "127.0.0.1", port):
             assert [(await it.data.get("/v1/tasks")).status_code for _ in range(2)] == [404, 404]
-    down, up = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert down.startswith(f"the agent at {upstream} cannot be reached: ")
-    assert up == f"the agent at {upstream} answers again"
+    went, came = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert went.startswith(f"the agent at {upstream} cannot be reached: ")
+    assert came == f"the agent at {upstream} answers again"
 
 
 async def test_an_agent_that_answers_too_late(tmp_path: Path) -> None:
@@ -182,15 +185,32 @@ async def test_an_exchange(it: Proxied, name: str) -> None:
         assert (one["opens_turn"], one["request"]["method"], one["problem"]) == (True, "POST", problem)
 
 
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [({}, {"location": "http://proxy/x"}), (ASKS, {"location": "http://proxy/x", "a2a-extensions": URI})],
-)
-async def test_fields_for_the_client(it: Proxied, headers: dict[str, str], expected: dict[str, str]) -> None:
-    given = answer(DONE, f"location: {it.agent.url}/x", f"a2a-extensions: {URI}")
+@pytest.mark.parametrize("name", ["a2a-extensions", "x-a2a-extensions"])
+@pytest.mark.parametrize(("headers", "expected"), [({}, OTHER), (ASKS, f"{URI}, {OTHER}")])
+async def test_fields_for_the_client(it: Proxied, name: str, headers: dict[str, str], expected: str) -> None:
+    given = answer(DONE, f"location: {it.agent.url}/x", f"{name}: {URI}, {OTHER}")
     response = await sent(it, given, SEND, host="proxy", **headers)
-    found = {name: value for name, value in response.headers.items() if name in ("location", "a2a-extensions")}
-    assert found == expected
+    assert (response.headers["location"], response.headers[name]) == ("http://proxy/x", expected)
+
+
+@pytest.mark.parametrize(
+    ("method", "frame", "kind"),
+    [("SendMessage", b"%b", "application/json"), ("SendStreamingMessage", b"data: %b\n\n", "text/event-stream")],
+)
+async def test_fields_about_a_body_go_where_tool_calls_are_removed(
+    it: Proxied, method: str, frame: bytes, kind: str
+) -> None:
+    """Also from a response that says `no-transform`: only the proxy asked for what it removes."""
+    artifact = {"artifactId": "a", "metadata": {METADATA_KEY: []}, "extensions": [URI], "parts": [{"text": "hi"}]}
+    result = {"task": TASK | {"artifacts": [artifact]}}
+    body = frame % json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+    kept = {"content-type": kind, "cache-control": "no-transform", "etag": "x"}
+    wrong = {"content-digest": "sha-256=:eA==:", "repr-digest": "sha-256=:eA==:"}
+    given = answer(body, *(f"{name}: {value}" for name, value in {**kept, **wrong}.items()))
+    response = await sent(it, given, rpc(method))
+    assert URI not in response.text
+    assert "hi" in response.text
+    assert {name: value for name, value in response.headers.items() if name in {**kept, **wrong}} == kept
 
 
 async def test_cards_are_rewritten_and_kept_for_nobody(it: Proxied, caplog: pytest.LogCaptureFixture) -> None:
@@ -205,3 +225,22 @@ async def test_cards_are_rewritten_and_kept_for_nobody(it: Proxied, caplog: pyte
     packed = answer(b"x", "content-encoding: br")
     assert (await sent(it, packed, b"", CARD_LINE)).content == b"x"
     assert "the extended agent card could not be read; its URLs may lead past the proxy" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason", "beginning"),
+    [
+        ("client_header", "header_timeout", b"GET / HTTP/1.1\r\n"),
+        ("client_body", "body_timeout", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf"),
+    ],
+)
+async def test_a_client_that_stops_in_the_middle_is_cut_off_and_counted(
+    tmp_path: Path, limit: str, reason: str, beginning: bytes
+) -> None:
+    async with proxied(tmp_path, timeouts=Timeouts(**{limit: 0.01})) as it:
+        reader, writer = await asyncio.open_connection(it.data.base_url.host, it.data.base_url.port)
+        writer.write(beginning)
+        async with asyncio.timeout(PATIENCE_S):
+            await reader.read()
+        writer.close()
+        assert f'client_errors_total{{reason="{reason}"}} 1.0' in (await it.admin.get("/metrics")).text

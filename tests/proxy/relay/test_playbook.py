@@ -194,6 +194,10 @@ def test_json_of_another_method_passes_in_pieces_and_is_read_as_a_whole() -> Non
     own = rpc("acme/own", {})
     play = Playbook() >> Client(own) << ToAgent(asks=False) >> Head("application/x-ndjson")
     play >> Agent(WITH + b"\n") << ToClient(WITH + b"\n") >> End()
+    for unread in (own, b"[%b]" % SEND, gzip.compress(SEND), b"no JSON"):
+        play = Playbook() >> Client(unread) << ToAgent(asks=False) >> Head(EVENTS)
+        (shown,) = (play >> Agent(b"data: %b\n\n" % WITH)).got()
+        assert same(shown.removeprefix(b"data: "), {"task": task()})
     play = Playbook() >> Client(own) << ToAgent(asks=False) >> Head(JSON, {b"content-length": b"1"})
     play >> Agent(WITH) >> End()
     assert same(play.shown(), {"task": task()})
@@ -213,6 +217,15 @@ def test_the_room_of_a_document_is_taken_at_once_where_it_may_be_read(announced:
     play = Playbook(limit=100) >> Client(SEND) << ToAgent(asks=True)
     play >> Head(JSON, {b"content-length": b"%d" % announced})
     assert [(play >> Agent(b"x" * 40)).held.size for _ in held] == held
+
+
+@pytest.mark.parametrize("requested", [True, False])
+def test_a_compressed_document_without_the_extension_passes_as_it_is(requested: bool) -> None:
+    packed = gzip.compress(WITH if requested else WITHOUT)
+    play = Playbook(requested=requested) >> Client(SEND) << ToAgent(asks=True)
+    play >> Head(JSON, {b"content-encoding": b"gzip"}) >> Agent(packed)
+    assert b"".join([*play.got(), *(play >> End()).got()]) == packed
+    assert play.codes == []
 
 
 # ── what cannot be read ─────────────────────────────────────────────────────────────────────────────────────
