@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from a2a_tool_capture.models import ToolCall
 
-from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..evaluator import Measurement, SkipEvaluation
+from ..judged.meaning import MeaningEvaluator
 from ..matching.arguments import arguments_match, as_matcher, rule_for
 from ..matching.explain import expected_call_text
 from ..model import CallsUnseenError, EvalCase
@@ -20,7 +21,7 @@ _REQUEST = re.compile(r"(?=.*(requir|need|wait|pend))(?=.*(approv|confirm))", re
 
 
 @register
-class Approval(SyncEvaluator):
+class Approval(MeaningEvaluator):
     """Whether a call of the expected tool waits for the user's approval, and none was executed before.
 
     The expected tool is a name, a pattern such as `delete_*` or a class of tools; with `arguments`, they must match

@@ -41,12 +41,15 @@ async def result_of(name, case, *answers, **options):
         ("tool_call_args", {"argument_score": "similarity"}, {"expected_tool_calls": WANTED}, True),
         ("forbidden_calls", {}, {"forbidden_calls": WANTED}, False),
         ("forbidden_calls", {"forbidden_calls": WANTED}, {}, False),
+        ("approval", {}, {"expected_approval": {"tool": "refund", "arguments": {"reason": LOST}}}, True),
+        ("state_of_world", {}, {"expected_world": {"equals": LOST}}, True),
         ("exact_match", {}, {"expected_response": LOST}, True),
         ("exact_match", {"expected": {"$one_of": ["7", LOST]}}, {}, True),
     ],
 )
 async def test_the_judge_decides_wherever_values_are_compared(name, options, expected, passes_if, same):
-    case = EvalCase(tool_calls=refunds("It never arrived"), response_text="It never arrived", **expected)
+    (call,), said = refunds("It never arrived"), "It never arrived"
+    case = EvalCase(tool_calls=[call], approvals=[call], response_text=said, world={"seen": said}, **expected)
     result, (question,) = await result_of(name, case, says(same), **options)
     assert result.passed is (same is passes_if), result.reason
     assert json.loads(question.data["pairs of texts"]) == {
