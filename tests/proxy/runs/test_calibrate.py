@@ -137,6 +137,21 @@ async def test_from_labels_to_every_score(judge: Scripted, tmp_path: Path) -> No
     assert len(judge.api.requests) - asked == 2 * ASKED_TWICE
 
 
+async def test_a_judge_that_decides_what_texts_mean_is_calibrated_like_any_other(
+    judge: Scripted, tmp_path: Path
+) -> None:
+    judge.respond = lambda request: says({"pair_1": {"reason": "so it is", "verdict": grade_of(request) >= 3}})
+    ids = await filled(tmp_path / "turns.db", GRADES)
+    suite = parse_suite(judge.suite("tool_error, {exact_match: {expected: {$same: it is good}}}"))
+    file = labels_file(tmp_path / "labels.csv", people(ids))
+    (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
+    assert (made["metric"], made["confusion"]) == ("exact_match", {"k1": 66, "m1": 66, "k0": 48, "m0": 54})
+    scored = await evaluate_store(suite, str(tmp_path / "turns.db"), "nightly")
+    judged = [result for result in scored.report.results if result.evaluator == "exact_match"]
+    assert {said_of(result) for result in judged} == {"agrees with people in 95 %, 90 to 98, n = 120"}
+    assert len(judge.api.requests) == 120 + 2 * ASKED_TWICE
+
+
 async def test_a_judge_of_labels_is_asked_with_its_choices_in_the_opposite_order(
     judge: Scripted, tmp_path: Path
 ) -> None:
