@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..evaluator import FAILURES, SyncEvaluator
 from ..judge.panel import Poll, judge_details, spread
@@ -34,37 +33,35 @@ class MeaningEvaluator(JudgeableEvaluator, SyncEvaluator):
         decided: dict[Texts, Ruling] = {}
         polls: list[Poll] = []
         while True:
-            with by_meaning({texts: ruling.passed for texts, ruling in decided.items()}) as undecided:
+            undecided: dict[Texts, None] = {}
+            with by_meaning({texts: ruling.passed for texts, ruling in decided.items()}, undecided):
                 result = self.evaluate(case)
             if not undecided:
-                return self._told(result, decided, polls)
+                break
             try:
                 decided |= await self._asked([*undecided], polls)
             except FAILURES as error:  # a custom judge may raise anything
                 if isinstance(error, JudgeError):
                     error.costing(total([error.usage, *(one.usage for poll in polls for one in poll.answers)]))
                 return self._failed(error)
-
-    async def _asked(self, pairs: Sequence[Texts], polls: list[Poll]) -> dict[Texts, Ruling]:
-        """Raises JudgeError."""
-        if len(pairs) > MAX_PAIRS:
-            raise ValueError(f"$same: there are {len(pairs):,} pairs of texts to compare, of which {MAX_PAIRS} may be")
-        names = [f"pair_{number}" for number in range(1, len(pairs) + 1)]
-        lines = [
-            json.dumps({name: {"expected": expected, "actual": actual}}, ensure_ascii=False)
-            for name, (expected, actual) in zip(names, pairs, strict=True)
-        ]
-        polls += await self._ask_each([{"pairs of texts": "\n".join(lines)}], rulings_schema(names))
-        found = rulings(polls[-1])
-        return {pair: found[name] for name, pair in zip(names, pairs, strict=True)}
-
-    def _told(self, result: EvalResult, decided: dict[Texts, Ruling], polls: Collection[Poll]) -> EvalResult:
-        """The result with what the judge decided in its details."""
         if not polls:
             return result
-        same: list[dict[str, Any]] = [
+        same = [
             {"expected": expected, "actual": actual, "same": ruling.passed, "reason": ruling.reason}
             for (expected, actual), ruling in decided.items()
         ]
-        judge = judge_details([*polls], max(spread(shares(poll)) for poll in polls)) | {"key": self.judge_key}
+        judge = judge_details(polls, max(spread(shares(poll)) for poll in polls)) | {"key": self.judge_key}
         return replace(result, details={**result.details, SAME: same, "judge": judge})
+
+    async def _asked(self, pairs: Sequence[Texts], polls: list[Poll]) -> dict[Texts, Ruling]:
+        """Raises JudgeError, and ValueError for too many pairs."""
+        if len(pairs) > MAX_PAIRS:
+            raise ValueError(f"$same: there are {len(pairs):,} pairs of texts to compare, of which {MAX_PAIRS} may be")
+        named = {f"pair_{number}": texts for number, texts in enumerate(pairs, start=1)}
+        lines = [
+            json.dumps({name: {"expected": expected, "actual": actual}}, ensure_ascii=False)
+            for name, (expected, actual) in named.items()
+        ]
+        polls += await self._ask_each([{"pairs of texts": "\n".join(lines)}], rulings_schema(named))
+        found = rulings(polls[-1])
+        return {texts: found[name] for name, texts in named.items()}

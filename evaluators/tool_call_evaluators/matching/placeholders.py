@@ -93,27 +93,23 @@ _decisions: ContextVar[_Decisions | None] = ContextVar("decisions", default=None
 
 
 @contextmanager
-def by_meaning(decided: Mapping[Texts, bool]) -> Iterator[Collection[Texts]]:
-    """Context in which `$same` accepts what `decided` says. Other pairs are accepted for now, and are in the yielded
-    collection afterwards; outside of a context they raise PlaceholderError."""
-    undecided: dict[Texts, None] = {}
+def by_meaning(decided: Mapping[Texts, bool], undecided: dict[Texts, None] | None = None) -> Iterator[None]:
+    """Context in which `$same` accepts what `decided` says; outside of one, texts that differ raise PlaceholderError.
+
+    Other pairs are accepted for now, and added to `undecided`. With None, values are only shown: what cannot be told,
+    also of other placeholders, differs there.
+    """
     token = _decisions.set((decided, undecided))
-    try:
-        yield undecided.keys()
-    finally:
-        _decisions.reset(token)
-
-
-@contextmanager
-def as_decided(details: Iterable[Mapping[str, Any]]) -> Iterator[None]:
-    """Context that shows how values compare: `$same` accepts what a judge decided by the `details` of results, and
-    what cannot be told differs."""
-    told = [item for one in details for item in one.get(SAME, ()) if isinstance(item, Mapping)]
-    token = _decisions.set(({(item["expected"], item["actual"]): item["same"] for item in told}, None))
     try:
         yield
     finally:
         _decisions.reset(token)
+
+
+def decided_in(details: Iterable[Mapping[str, Any]]) -> dict[Texts, bool]:
+    """What judges decided, by the `details` of results."""
+    told = [item for one in details for item in one.get(SAME, ()) if isinstance(item, Mapping)]
+    return {(item["expected"], item["actual"]): item["same"] for item in told}
 
 
 def is_placeholder(value: Any) -> bool:

@@ -14,7 +14,7 @@ from ..grouping import grouped
 from ..matching.arguments import ArgumentMatcher, Matcher, as_matcher, rule_for
 from ..matching.call_failure import has_failed
 from ..matching.explain import diff_calls
-from ..matching.placeholders import as_decided, is_optional, is_placeholder
+from ..matching.placeholders import by_meaning, decided_in, is_optional, is_placeholder
 from ..model import EvalResult, ExpectedCall
 from ..suite import Case, Expectation, Suite
 from ..suite.lint import READ_BY
@@ -109,7 +109,7 @@ def _of_case(
                 yield f"{where}: no value follows from what the agent did; change it by hand"
             else:
                 old = _at(document, (*place, key))
-                with as_decided(result.details for item in seen for result in item.results):
+                with by_meaning(decided_in(result.details for item in seen for result in item.results)):
                     value = _NEW_VALUE[key](old, seen, [item for one in failed for item in one])
                 if value == old:
                     yield f"{where}: already expects what the agent did"

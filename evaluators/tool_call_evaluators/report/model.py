@@ -18,7 +18,7 @@ from ..judge.question import Usage, usage_text
 from ..judged.base import band, judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.explain import CallChange, ChangeKind, diff_calls
-from ..matching.placeholders import as_decided
+from ..matching.placeholders import by_meaning, decided_in
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..outcomes.calibration import corrected, corrected_text
 from ..outcomes.comparison import Comparison
@@ -516,7 +516,7 @@ def _changes_in(
     made = [call for turn in turns for call in calls_in(turn)]
     if any("shortened" in call for turn in turns for call in turn["tool_calls"]):
         expected = [ExpectedCall(call.name, call.arguments) for call in expected]
-    with as_decided(result.details for result in conversation.all_results):
+    with by_meaning(decided_in(result.details for result in conversation.all_results)):
         changes = diff_calls(expected, made, rules.matcher)
     if (ignored := rules.ignored) is None:
         return changes

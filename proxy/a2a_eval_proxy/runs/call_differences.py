@@ -6,7 +6,7 @@ from typing import Any
 from a2a_tool_capture.models import ToolCall
 from tool_call_evaluators.matching.arguments import Matcher, call_matches
 from tool_call_evaluators.matching.explain import MAX_DIFFED, diff_calls
-from tool_call_evaluators.matching.placeholders import as_decided
+from tool_call_evaluators.matching.placeholders import by_meaning, decided_in
 from tool_call_evaluators.metrics.tool_trajectory import TrajectoryMode
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.report.templating import plain_lines
@@ -26,7 +26,7 @@ def diff_lines(
     `-` expected and not made, `+` made and not expected, `~` made, and what differs from the expected call, `>` made,
     but not in its place; a blank where nothing is wrong. Only the first `MAX_DIFFED` calls of a side are listed.
     """
-    with as_decided(details):
+    with by_meaning(decided_in(details)):
         return plain_lines(
             "call_differences.txt",
             TEMPLATES,

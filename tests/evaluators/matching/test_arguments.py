@@ -16,9 +16,10 @@ from tool_call_evaluators.matching.match_table import match_table
 from tool_call_evaluators.matching.pairing import items
 from tool_call_evaluators.matching.placeholders import (
     PlaceholderError,
-    as_decided,
+    by_meaning,
     check_placeholders,
     contains_placeholder,
+    decided_in,
     equal_values,
     is_placeholder,
 )
@@ -570,9 +571,9 @@ def test_a_placeholder_that_cannot_mean_anything_is_an_error(wrong, complaint):
 def test_what_cannot_be_told_is_an_error_but_where_it_is_only_shown(expected, actual, complaint):
     with pytest.raises(PlaceholderError, match=complaint):
         matches(expected, actual)
-    with as_decided([]):
+    with by_meaning({}):
         assert not matches(expected, actual)
-    with as_decided([{}, {"same": [{"expected": "no", "actual": "never", "same": True}]}]):
+    with by_meaning(decided_in([{}, {"same": [{"expected": "no", "actual": "never", "same": True}]}])):
         assert matches(expected, actual) is (actual == "never")
 
 
