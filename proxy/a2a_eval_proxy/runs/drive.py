@@ -474,19 +474,19 @@ class _Driver:
         """Say what a speaker has to say. A turn is stored when the user has replied to it: the last one says how it
         ended. The conversation has the id that the first agent gave."""
         case, last, broken = held.case, None, False
-        while (text := await speaker.next()) is not None:
+        while (said := await speaker.next()) is not None:
             if last is not None:
                 self._run.pipeline.take(last)
-            name = speaker.agent
+            name = said.agent or (case.agent_at(0) if speaker.given else case.agent)
             turn = self._begun(name, case, held.attempt)
-            if (answer := speaker.answer) is None:
-                last, broken = await self._say(held.contexts[name], text, turn)
+            if said.answer is None:
+                last, broken = await self._say(held.contexts[name], said.user, turn)
             else:
-                last, broken = replace(turn, user_text=text, response_text=answer, status="pending"), False
+                last = replace(turn, user_text=said.user, response_text=said.answer, status="pending")
                 last.ended_at = last.started_at
             if last is not None:
                 last.given = speaker.given or None
-                if answer is None and (server := self._agents[name].server):
+                if said.answer is None and (server := self._agents[name].server):
                     await self._tell(server, last)
                 if name == case.agents[0]:
                     held.found(last)
@@ -495,7 +495,7 @@ class _Driver:
                 last.conversation_id = held.id
                 last.simulated_user = speaker.mark
                 self._agents[name].visibility.judge(last)
-            speaker.heard(text, last, broken=broken)
+            speaker.heard(said.user, last, broken=broken)
             if not speaker.given:
                 self._run.watch.advance()
         if last is not None and not (broken or speaker.given):

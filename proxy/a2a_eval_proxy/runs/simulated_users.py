@@ -20,7 +20,7 @@ from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.simulation.record import UserRecord, fingerprint, record_in
 from tool_call_evaluators.simulation.settings import ENVIRONMENT
 from tool_call_evaluators.simulation.user import SimulatedUser, Simulation, instructions_for, user_prompt
-from tool_call_evaluators.suite import Case, CaseTurn, GivenTurn, History, Suite
+from tool_call_evaluators.suite import Case, GivenTurn, History, Suite
 from tool_call_evaluators.suite.messages import UserMessage, is_kept, sent_message
 from tool_call_evaluators.suite.model import MAX_GIVEN
 from tool_call_evaluators.texts import call_text, counted
@@ -73,8 +73,6 @@ def _of_run(run: str, records: Mapping[_Place, UserRecord]) -> Voice:
     return reply
 
 
-Scripted = CaseTurn | GivenTurn
-
 _QUESTION = (
     "\n\n(The agent asks whether it may call {}. Write APPROVE, unless what you want speaks against it: then write "
     "REJECT: and why. To say anything else, write it as usual.)"
@@ -91,7 +89,7 @@ class Speaker:
         self,
         case: Case,
         place: _Place,
-        script: Sequence[Scripted],
+        script: Sequence[GivenTurn],
         user: SimulatedUser | None,
         voice: Voice | None,
         replayed: str | None = None,
@@ -122,33 +120,19 @@ class Speaker:
         return planned_turns(self._case) - self.spoken
 
     @property
-    def agent(self) -> str | None:
-        """The name of the agent for which the last message is."""
-        own = self._said.agent if self._said else None
-        return own or (self._case.agent_at(0) if self.given else self._case.agent)
-
-    @property
-    def answer(self) -> str | None:
-        """What the agent has answered to the last message, which is not sent then."""
-        return self._said.answer if isinstance(self._said, GivenTurn) else None
-
-    @property
-    def _said(self) -> Scripted | None:
-        return self._script[self.spoken - 1] if self.spoken <= len(self._script) else None
-
-    @property
     def is_complete(self) -> bool:
         """Whether the conversation can go on after all that this speaker had to say."""
         return not self._broken and (self._user is None or self._user.end != "fault")
 
-    async def next(self) -> str | None:
+    async def next(self) -> GivenTurn | None:
         """The next message; None at the end of the conversation."""
         if self._broken:
             return None
-        text = self._script[self.spoken].user if self.spoken < len(self._script) else await self._simulated()
-        if text is not None:
-            self.spoken += 1
-        return text
+        said = self._script[self.spoken] if self.spoken < len(self._script) else None
+        if said is None and (text := await self._simulated()) is not None:
+            said = GivenTurn(text)
+        self.spoken += said is not None
+        return said
 
     async def _simulated(self) -> str | None:
         user = self._user
@@ -252,7 +236,7 @@ async def users_of(
     elif simulated:
         voice = _model(suite, next(iter(simulated))[0], seed)
 
-    def side(place: _Place, case: Case, script: Sequence[Scripted], history: Speaker | None = None) -> Speaker:
+    def side(place: _Place, case: Case, script: Sequence[GivenTurn], history: Speaker | None = None) -> Speaker:
         scenario, instructions = simulated.get((case.id, place.given), (None, ""))
         user = None if scenario is None else SimulatedUser(scenario, instructions, str(prompt), tool_names(case))
         return Speaker(case, place, script, user, voice, replay, history)
@@ -260,7 +244,8 @@ async def users_of(
     def speaker(case: Case, number: int) -> Speaker:
         given = histories.get(case.id)
         history = None if given is None else side(_Place(case.id, number, given=True), case, given)
-        return side(_Place(case.id, number, given=False), case, case.turns, history)
+        script = [GivenTurn(turn.user, agent=turn.agent) for turn in case.turns]
+        return side(_Place(case.id, number, given=False), case, script, history)
 
     return speaker
 

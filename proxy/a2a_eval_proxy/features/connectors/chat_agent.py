@@ -143,8 +143,8 @@ class ChatAgent:
     def remember(self, said: Iterable[tuple[str, str]]) -> None:
         """What the user has said, and the model answered, before the next message."""
         for user, answer in said:
-            spoken = {"role": "user", "content": user}, {"role": "assistant", "content": answer}
-            self._messages = [*self._messages, *spoken]
+            sent = {"role": "user", "content": user}
+            self._messages = [*self._messages, sent, {"role": "assistant", "content": answer}]
 
     async def execute(self, user_query: str, metadata: Mapping[str, Any] | None = None, seed: int | None = None) -> str:
         """The model's answer, drawn with `seed`. Raises ChatApiError."""
