@@ -173,7 +173,7 @@ _SESSION = ("app_name", "user_id", "session_id")
 _WITHOUT = {"state": "the session has none"}
 
 
-def _history(session: Node, notes: Notes) -> History | None:
+def _history(session: Node, notes: Notes) -> History:
     """The messages of the user in a session that is seeded; the agent answers them itself."""
     notes.dropped(session, (*_SESSION, "events"), "the session input", _WITHOUT)
     events = session.items_at("events")
@@ -181,7 +181,7 @@ def _history(session: Node, notes: Notes) -> History | None:
     turns = tuple(GivenTurn(text) for text in said if text)
     if len(turns) < len(events):
         notes.add("of the events of a session, only the messages of the user were imported: the agent answers them")
-    return History(turns=turns) if turns else None
+    return History(turns=turns)
 
 
 def _turn(node: Node, notes: Notes) -> CaseTurn:

@@ -161,14 +161,14 @@ class RunConversation:
         return record_in(turn.turn for turn in self.given if turn.turn)
 
     @property
-    def history(self) -> History | None:
-        """Its history as a case gives it; None without one."""
+    def history(self) -> History:
+        """Its history as a case gives it."""
         given = tuple(
             GivenTurn(sent_message(turn.turn["user_text"], turn.turn.get("user_parts")))
             for turn in self.given
             if turn.turn
         )
-        return History(turns=given) if given else None
+        return History(turns=given)
 
     @property
     def _findings(self) -> list[Mapping[str, Any]]:
@@ -540,7 +540,7 @@ def _without_turns(
     invalid: list[tuple[str, list[TurnJson]]] = [
         (conversation_id, [])
         for conversation_id, own in results.items()
-        if (case.simulate or case.given_user) and conversation_id not in known and _own(own, case.id, of_user=True)
+        if (case.simulate or case.given.simulate) and conversation_id not in known and _own(own, case.id, of_user=True)
     ]
     return invalid[: max(0, case.conversations - len(found))]
 

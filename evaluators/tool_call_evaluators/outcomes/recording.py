@@ -165,7 +165,7 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
     scripts = {case.id: tuple(turn.user.strip() for turn in case.turns) for case in (known.cases if known else ())}
     turns = list(turns)
     names_agents = len({turn.get("agent_name") for turn in turns}) > 1
-    groups: dict[tuple[str | None, tuple[str, ...], tuple[str | None, ...], History | None], list[RunConversation]] = {}
+    groups: dict[tuple[str | None, tuple[str, ...], tuple[str | None, ...], History], list[RunConversation]] = {}
     left_out: Counter[str] = Counter()
     for conversation in sorted(follow(turns), key=_order):
         said = tuple(turn["user_text"].strip() for turn in conversation.executed)
@@ -233,7 +233,7 @@ def _case(
     repetitions = [conversation.executed for conversation in group]
     turns, comments = [], []
     given = group[0].history
-    said = "".join(f"\n{turn.user}" for turn in (given.turns if given else ()))
+    said = "".join(f"\n{turn.user}" for turn in given.turns)
     for index, first in enumerate(repetitions[0]):
         said += f"\n{first['user_text']}"
         of_turn = [turns[index] for turns in repetitions]

@@ -775,6 +775,9 @@ class History(SuiteFields):
         return entries
 
 
+NO_HISTORY = History()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat(SuiteFields):
     """The attempts at a case. A number alone is `times`."""
@@ -818,7 +821,7 @@ class Case(SuiteFields):
     """Replaces the suite's."""
     evaluators: Evaluators | None = None
     """Replaces the suite's."""
-    given: History | None = None
+    given: History = NO_HISTORY
     """What goes before the turns, and is not scored: messages, written, recorded or of a simulated user, or a
     conversation that the agent keeps."""
     turns: Annotated[tuple[CaseTurn, ...], check(_at_least_one_turn)] = ()
@@ -857,30 +860,21 @@ class Case(SuiteFields):
     def agents(self) -> tuple[str | None, ...]:
         """The agents of its turns, each once, in the order of the first message to each. None: no name is given."""
         turns = len(self.turns) + (self.simulate is not None)
-        given = (turn.agent or self.agent_at(0) for turn in self.given_turns)
+        given = (turn.agent or self.agent_at(0) for turn in self.given.turns)
         return tuple(dict.fromkeys((*given, *(self.agent_at(index) for index in range(turns or 1)))))
-
-    @property
-    def given_turns(self) -> tuple[GivenTurn, ...]:
-        """The written messages of its history."""
-        return self.given.turns if self.given else ()
-
-    @property
-    def given_user(self) -> Simulation | None:
-        """The simulated user of its history."""
-        return self.given.simulate if self.given else None
 
     def is_given(self, turn: Mapping[str, Any]) -> bool:
         """Whether a turn (JSON) is of the history: `run` has sent it as such; or traffic has a message of `given`.
 
         The messages of a recorded or simulated history are not known here: in traffic, that is any message of no turn.
         """
-        if turn.get("given") or turn.get("attempt") or self.given is None or self.given.context_id:
+        if turn.get("given") or turn.get("attempt") or self.given == NO_HISTORY or self.given.context_id:
             return bool(turn.get("given"))
         text = turn["user_text"].strip()
         if any(said.user.strip() == text for said in self.turns):
             return False
-        return not (self.given_turns or self.simulate) or any(said.user.strip() == text for said in self.given_turns)
+        written = [said.user.strip() for said in self.given.turns]
+        return text in written if written or self.simulate else True
 
     def is_whole_with(self, turn: Mapping[str, Any]) -> bool:
         """Whether a turn (JSON) is one of a conversation with the several agents of this case, as `run` holds them."""

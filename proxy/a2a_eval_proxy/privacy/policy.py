@@ -37,9 +37,13 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
         replace(turn, user=redactor.text(turn.user), expect=_expectation(turn.expect, redactor)) for turn in case.turns
     )
     simulate = case.simulate and _simulation(case.simulate, redactor)
-    given = case.given and _given(case.given, redactor)
     return replace(
-        case, given=given, turns=turns, simulate=simulate, expect=_expectation(case.expect, redactor), **texts
+        case,
+        given=_given(case.given, redactor),
+        turns=turns,
+        simulate=simulate,
+        expect=_expectation(case.expect, redactor),
+        **texts,
     )
 
 

@@ -204,12 +204,12 @@ def _check_histories(suite: Suite, agent: AgentOptions) -> None:
     """Raise ConfigError for a history that this agent cannot have."""
     for case in suite.cases:
         given = case.given
-        if any(turn.answer is not None for turn in case.given_turns) and not agent.url.startswith("openai:"):
+        if any(turn.answer is not None for turn in given.turns) and not agent.url.startswith("openai:"):
             raise ConfigError(
                 f"case {case.id!r}: given: only an openai: agent can be told what it has answered, A2A has no message "
                 "for that; leave out `answer`: the messages are sent, and the agent answers them"
             )
-        if given and given.context_id and not speaks_a2a(agent.url):
+        if given.context_id and not speaks_a2a(agent.url):
             raise ConfigError(
                 f"case {case.id!r}: given: an agent that is served by `run` keeps no conversation of a context_id; "
                 "write the messages"
@@ -437,7 +437,7 @@ class _Driver:
                     break
                 if self._run.pipeline.depth >= _MAX_WAITING or self._run.pipeline.store_ended:
                     await self._run.pipeline.drained()
-                await self._converse(case, self._users(case, number), self._run.attempt(case, number))
+                await self._converse(case, number)
                 if self._run.watch.fail_fast:
                     await self._run.pipeline.drained()
                     self._run.watch.failed |= self.unanswered > 0
@@ -450,20 +450,19 @@ class _Driver:
         results = await conversation_results(self._run.store, self._run.name, conversations)
         return attempts_at(case, follow(turns, Suite(name=case.id, cases=(case,)), results)).decided
 
-    async def _converse(self, case: Case, speaker: Speaker, attempt: dict[str, Any]) -> None:
+    async def _converse(self, case: Case, number: int) -> None:
         """Hold one conversation, after its history if the case gives one."""
         contexts = {name: self._agents[name].client.conversation() for name in case.agents}
-        held = _Held(case, attempt, contexts, f"{self._run.name}/{uuid.uuid4().hex}")
+        history, speaker = self._users(case, number)
+        held = _Held(case, self._run.attempt(case, number), contexts, f"{self._run.name}/{uuid.uuid4().hex}")
         first = case.agents[0]
-        if case.given is not None:
-            contexts[first].context_id = held.continued = case.given.context_id
+        contexts[first].context_id = held.continued = case.given.context_id
         server = self._agents[first].server
-        if server and (answered := [(turn.user, turn.answer) for turn in case.given_turns if turn.answer is not None]):
+        if server and (answered := [(turn.user, turn.answer) for turn in case.given.turns if turn.answer is not None]):
             contexts[first].context_id = held.id = uuid.uuid4().hex
             await server.begin(held.id, answered)
-        if speaker.history is not None:
-            await self._talk(held, speaker.history)
-        if speaker.history is None or speaker.history.is_complete:
+        await self._talk(held, history)
+        if history.is_complete:
             await self._talk(held, speaker)
         for name, context in contexts.items():
             if server := self._agents[name].server:

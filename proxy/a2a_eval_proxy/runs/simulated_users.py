@@ -82,8 +82,8 @@ _DECISION = re.compile(r"(APPROVE|REJECT)\b[\s:.]*(.*)", re.DOTALL)
 
 
 class Speaker:
-    """The user's side of one conversation: scripted turns, then (with `user`) simulated ones; before them, another
-    speaker has told the `history`, if the case gives one. `given`: this is the other one."""
+    """The user's side of one conversation, or (`given`) of its history: scripted turns, then, with `user`, simulated
+    ones."""
 
     def __init__(
         self,
@@ -93,14 +93,12 @@ class Speaker:
         user: SimulatedUser | None,
         voice: Voice | None,
         replayed: str | None = None,
-        history: Speaker | None = None,
+        listener: SimulatedUser | None = None,
     ) -> None:
-        """`replayed`: the run that the replies are of; None: a model's."""
+        """`replayed`: the run that the replies are of; None: a model's. `listener`: who knows what is said here before
+        speaking."""
         self.given = place.given
-        self.history = history
-        if history is not None:
-            history._listener = user
-        self._listener: SimulatedUser | None = None  # who knows what is said here before speaking
+        self._listener = listener
         self._case = case
         self._place = place
         self._user = user
@@ -205,8 +203,8 @@ def planned_turns(case: Case) -> int:
 Conversations = Mapping[str, Sequence[int]]  # numbers of conversations by the id of their case
 
 
-SimulatedUsers = Callable[[Case, int], Speaker]
-"""Creates the user's side of the conversation with a case that has this number."""
+SimulatedUsers = Callable[[Case, int], tuple[Speaker, Speaker]]
+"""Creates the user's side of the conversation with a case that has this number: of its history, and of its turns."""
 
 
 async def users_of(
@@ -219,13 +217,13 @@ async def users_of(
     """
     prompt = user_prompt(suite.simulated_user.prompt)
     held = [case for case in suite.cases if todo.get(case.id)]
-    users = [(case, True, case.given_user) for case in held] + [(case, False, case.simulate) for case in held]
+    users = [(case, True, case.given.simulate) for case in held] + [(case, False, case.simulate) for case in held]
     simulated = {
         (case.id, given): (scenario, _instructions(case.id, scenario, prompt))
         for case, given, scenario in users
         if scenario is not None
     }
-    histories = {case.id: await _given(case, case.given, store) for case in held if case.given is not None}
+    histories = {case.id: await _given(case, case.given, store) for case in held}
     voice = None  # no case has a simulated user
     if replay is not None:
         records = await _records(store, replay)
@@ -236,18 +234,17 @@ async def users_of(
     elif simulated:
         voice = _model(suite, next(iter(simulated))[0], seed)
 
-    def side(place: _Place, case: Case, script: Sequence[GivenTurn], history: Speaker | None = None) -> Speaker:
-        scenario, instructions = simulated.get((case.id, place.given), (None, ""))
-        user = None if scenario is None else SimulatedUser(scenario, instructions, str(prompt), tool_names(case))
-        return Speaker(case, place, script, user, voice, replay, history)
+    def user_of(case: Case, *, given: bool) -> SimulatedUser | None:
+        scenario, instructions = simulated.get((case.id, given), (None, ""))
+        return None if scenario is None else SimulatedUser(scenario, instructions, str(prompt), tool_names(case))
 
-    def speaker(case: Case, number: int) -> Speaker:
-        given = histories.get(case.id)
-        history = None if given is None else side(_Place(case.id, number, given=True), case, given)
+    def speakers(case: Case, number: int) -> tuple[Speaker, Speaker]:
+        teller, user = user_of(case, given=True), user_of(case, given=False)
         script = [GivenTurn(turn.user, agent=turn.agent) for turn in case.turns]
-        return side(_Place(case.id, number, given=False), case, script, history)
+        before = Speaker(case, _Place(case.id, number, True), histories[case.id], teller, voice, replay, user)
+        return before, Speaker(case, _Place(case.id, number, False), script, user, voice, replay)
 
-    return speaker
+    return speakers
 
 
 async def _given(case: Case, history: History, store: Store) -> Sequence[GivenTurn]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.outcomes.conversations import TurnJson, is_given
 from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite.model import NO_HISTORY
 
 from ..privacy.policy import NO_PRIVACY, Privacy, redacted_case
 from ..turn import Turn
@@ -111,7 +112,7 @@ class CaseBook:
     def is_given(self, turn: Turn) -> bool:
         """See `Case.is_given`."""
         case = self.case(turn.case_id) if turn.case_id else None
-        if case is None or case.given is None:
+        if case is None or case.given == NO_HISTORY:
             return bool(turn.given)
         return case.is_given({"given": turn.given, "attempt": turn.attempt, "user_text": turn.user_text})
 
@@ -173,7 +174,7 @@ class CaseBook:
         return redacted_case(case, self._redactor)
 
     def _texts(self, case: Case) -> set[str]:
-        texts = {turn.user.strip() for turn in case.turns} | {turn.user.strip() for turn in case.given_turns}
+        texts = {turn.user.strip() for turn in case.turns} | {turn.user.strip() for turn in case.given.turns}
         return texts | {self._redactor.text(text) for text in texts}
 
     def _context(self, registered: RegisteredCase) -> list[str]:

@@ -19,7 +19,7 @@ from tool_call_evaluators.model import CALLS_UNSEEN, ENDED_AS_EXPECTED, EvalCase
 from tool_call_evaluators.outcomes.conversations import ConversationTurn, follow
 from tool_call_evaluators.resources import resources_in, resources_of
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
-from tool_call_evaluators.suite.model import CALL_FIELDS
+from tool_call_evaluators.suite.model import CALL_FIELDS, NO_HISTORY
 from tool_call_evaluators.visibility import (
     AGENT_UNREACHABLE,
     HISTORY_LOST,
@@ -249,7 +249,9 @@ class Scorer:
             of_turns, of_conversations = self._shared.turn, self._shared.conversation
         expected = repr((case, of_turns))
         cheap = "$same" not in expected and all(is_built_in(type(one)) and not one.is_async for one in of_turns)
-        has_several = case is not None and (len(case.turns) > 1 or (case.simulate or case.given) is not None)
+        has_several = case is not None and (
+            len(case.turns) > 1 or case.simulate is not None or case.given != NO_HISTORY
+        )
         depth = self._suite.depth if case is None else case.depth
         trees = depth == "all" or any({"tree", "trees"} & {*item.needs} for item in (*of_turns, *of_conversations))
         patterns = any(name in expected for name in ("$regex", "$sql")) or any(

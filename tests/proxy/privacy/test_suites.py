@@ -15,7 +15,7 @@ def test_the_texts_of_a_history_and_of_simulated_users_are_redacted() -> None:
     case = Case(id="a", given=History(turns=(GivenTurn(secret, secret),), simulate=user), simulate=user)
     seen = redacted_case(case, Redactor(parse_rules("email"), b"a key of the tests"))
     assert "ada@" not in str(seen)
-    assert (seen.given_user, seen.given_turns) == (seen.simulate, (GivenTurn("call [email]", "call [email]"),))
+    assert (seen.given.simulate, seen.given.turns) == (seen.simulate, (GivenTurn("call [email]", "call [email]"),))
     assert seen.simulate is not None
     assert (seen.simulate.max_turns, len(seen.simulate.knowledge)) == (10, 1)
 
