@@ -78,12 +78,11 @@ class Document:
         object with it."""
         value, known = self.value, list[str | int]()
         for step in path:
-            if isinstance(value, list) and isinstance(step, str):
-                continue
-            if not _holds(value, step):
+            if _holds(value, step):
+                value = value[step]
+                known.append(step)
+            elif not isinstance(value, list):
                 break
-            value = value[step]
-            known.append(step)
         where = suite_fields.place(known).removeprefix(".")
         problem = f"{where}: {problem}" if where else problem
         return SuiteError(problem, self.filename, self.position(tuple(known)))

@@ -203,13 +203,12 @@ async def run_suite(
 def _check_histories(suite: Suite, agent: AgentOptions) -> None:
     """Raise ConfigError for a history that this agent cannot have."""
     for case in suite.cases:
-        given = case.given
-        if any(turn.answer is not None for turn in given.turns) and not agent.url.startswith("openai:"):
+        if any(turn.answer is not None for turn in case.given.turns) and not agent.url.startswith("openai:"):
             raise ConfigError(
                 f"case {case.id!r}: given: only an openai: agent can be told what it has answered, A2A has no message "
                 "for that; leave out `answer`: the messages are sent, and the agent answers them"
             )
-        if given.context_id and not speaks_a2a(agent.url):
+        if case.given.context_id and not speaks_a2a(agent.url):
             raise ConfigError(
                 f"case {case.id!r}: given: an agent that is served by `run` keeps no conversation of a context_id; "
                 "write the messages"

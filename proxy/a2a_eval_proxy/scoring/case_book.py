@@ -7,7 +7,6 @@ from typing import Any, Literal
 from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.outcomes.conversations import TurnJson, is_given
 from tool_call_evaluators.suite import Case, Suite
-from tool_call_evaluators.suite.model import NO_HISTORY
 
 from ..privacy.policy import NO_PRIVACY, Privacy, redacted_case
 from ..turn import Turn
@@ -112,9 +111,7 @@ class CaseBook:
     def is_given(self, turn: Turn) -> bool:
         """See `Case.is_given`."""
         case = self.case(turn.case_id) if turn.case_id else None
-        if case is None or case.given == NO_HISTORY:
-            return bool(turn.given)
-        return case.is_given({"given": turn.given, "attempt": turn.attempt, "user_text": turn.user_text})
+        return is_given(case, {"given": turn.given, "attempt": turn.attempt, "user_text": turn.user_text})
 
     def is_of_suite(self, case_id: str | None) -> bool:
         return case_id in self._suite_cases

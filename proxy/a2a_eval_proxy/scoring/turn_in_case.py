@@ -36,11 +36,10 @@ class TurnInCase:
 async def turn_in_case(cases: CaseBook, store: Store, turn: TurnJson) -> TurnInCase:
     """The turn with what its case expects, if it belongs to one. Raises StoreError."""
     case = cases.case(turn["case_id"]) if turn["case_id"] is not None else None
-    index, given = 0, is_given(case, turn)
+    index, expect, given = 0, None, is_given(case, turn)
     if case is not None and not given:
         index = case.turn_index(turn["user_text"], await _earlier(store, turn, case), turn.get("agent_name"))
-    counts = case is not None and not given and index < len(case.turns)
-    expect = case.turns[index].expect if case is not None and counts else None
+        expect = case.turns[index].expect if index < len(case.turns) else None
     planned = ConversationTurn(index, {**turn, "status": "done", "given": given}, expect)
     conversation = RunConversation("", turn["conversation_id"], turn["case_id"], case, (planned,))
     # with this case only, for the evaluators that compare calls

@@ -435,8 +435,7 @@ async def test_turns_are_scored_after_their_history_which_every_report_marks(
 async def test_a_history_that_cannot_be_made_fails_no_case_and_is_made_again_on_resume(
     remembers: AgentOptions, location: str
 ) -> None:
-    broken = history('[My order is ORD-7, break, "Thanks"]')
-    result = await run_suite(broken, remembers, location, "first")
+    result = await run_suite(history("[My order is ORD-7, break, Thanks]"), remembers, location, "first")
     assert told(result) == [(["My order is ORD-7", "break"], [])]
     (conversation,) = result.report.conversations
     assert (result.report.status(conversation), result.report.exclusion(conversation)) == ("unscored", "history")
@@ -455,14 +454,15 @@ async def test_the_messages_of_a_stored_conversation_are_sent_again(remembers: A
     assert result.verdict.passed, result.verdict.reasons
     assert told(result) == [(["My order is ORD-7", "Where is it?"], ["Where is it?"])]
 
-    with pytest.raises(UnknownRunError, match="no run 'firsst'"):
-        await run_suite(history("{run: firsst}"), remembers, location, "third")
-    with pytest.raises(ConfigError, match="case 'refund' of run 'first' has 0 turns; expected 1 to 100"):
-        await run_suite(history("{run: first, case: refund}"), remembers, location, "fourth")
     hidden = privacy_of(parse_rules([{"pattern": "ORD-7"}]), None)
     await run_suite(history("[My order is ORD-7]"), remembers, location, "hidden", privacy=hidden)
-    with pytest.raises(ConfigError, match="a message was stored redacted or without its text"):
-        await run_suite(history("{run: hidden}"), remembers, location, "fifth")
+    for given, problem in (
+        ("{run: firsst}", "no run 'firsst'"),
+        ("{run: first, case: refund}", "case 'refund' of run 'first' has 0 turns; expected 1 to 100"),
+        ("{run: hidden}", "a message was stored redacted or without its text"),
+    ):
+        with pytest.raises((ConfigError, UnknownRunError), match=problem):
+            await run_suite(history(given), remembers, location, "third")
 
 
 async def test_a_conversation_that_the_agent_keeps_is_continued_by_each_attempt(
@@ -489,7 +489,7 @@ async def test_an_agent_that_begins_another_conversation_is_not_judged_by_it(loc
     (conversation,) = result.report.conversations
     assert (result.verdict.passed, result.report.exclusion(conversation)) == (False, "history")
     assert "continued another conversation than the given context_id kept" in str(conversation.no_history)
-    assert all(item.status == "skipped" for item in conversation.all_results)
+    assert {item.status for item in conversation.all_results} == {"skipped"}
 
 
 ANSWERED = "[{user: My order is ORD-7, answer: I have noted ORD-7.}]"
@@ -501,11 +501,8 @@ async def test_a_model_is_told_what_it_has_answered(order: str, passes: bool, lo
         result = await run_suite(history(ANSWERED), AgentOptions(f"openai:{api.url}"), location, "first")
     assert result.verdict.passed is passes
     assert told(result) == [(["My order is ORD-7"], ["Where is it?"])]
-    (request,) = api.requests
-    assert request["messages"] == [
-        {"role": "user", "content": "My order is ORD-7"},
-        {"role": "assistant", "content": "I have noted ORD-7."},
-        {"role": "user", "content": "Where is it?"},
+    assert [[said["content"] for said in request["messages"]] for request in api.requests] == [
+        ["My order is ORD-7", "I have noted ORD-7.", "Where is it?"]
     ]
 
 
@@ -534,9 +531,8 @@ async def test_traffic_with_the_messages_of_a_history_is_not_scored(given: str, 
         await it.flushed()
         turns = await it.turns(case="track")
         assert [(turn.get("given"), len(turn["evaluations"])) for turn in turns] == [(True, 0), (True, 0), (None, 1)]
-        own = f"turns/{turns[0]['turn_id']}"
         for page, words in (
-            (own, "of the history that its"),
+            (f"turns/{turns[0]['turn_id']}", "of the history that its"),
             ("conversations/c", "Given turn 2"),
             ("conversations/c", ">Turn 1"),
         ):
