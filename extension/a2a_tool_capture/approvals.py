@@ -198,9 +198,10 @@ def kept_parts(message: Any) -> list[dict[str, Any]] | None:
         or (len(parts) == 1 and isinstance(parts[0], dict) and "text" in parts[0])
     ):
         return None
-    if too_deep(parts):
-        return []
     kept = [_of_version_1(part) for part in parts if isinstance(part, dict)]
+    texts = (value for part in kept for value in part.values() if isinstance(value, str))
+    if sum(map(len, texts)) > MAX_KEPT_CHARS or too_deep(kept):  # a file takes long to write as JSON
+        return []
     return with_whole_numbers(kept) if len(json.dumps(kept)) <= MAX_KEPT_CHARS else []
 
 
