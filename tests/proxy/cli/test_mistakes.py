@@ -266,7 +266,7 @@ MISTAKES = {
     "certificate without key": Mistake(f"{RUN} --agent-cert ca.pem", "agent_cert: requires agent_key"),
     "no address": Mistake(f"{RUN} --otlp nope", "--otlp: expected HOST:PORT such as 127.0.0.1:8080"),
     "report below a file": Mistake(f"{RUN} --report suite.yaml/report", "suite.yaml is a file"),
-    "traces: nobody there": Mistake(f"{RUN} --traces tempo://127.0.0.1:1", "//127.0.0.1:1 cannot be reached: All", 3),
+    "traces: nobody there": Mistake(f"{RUN} --traces tempo://127.0.0.1:1", "//127.0.0.1:1) cannot be reached: All", 3),
     "traces: no file": Mistake(f"{RUN} --traces otlp-file:no.jsonl", "no.jsonl cannot be read: No such file or dir", 3),
     "traces: other scheme": Mistake(f"{RUN} --traces zipkin://x", "with one of jaeger:, jaegers:, otlp-file:, tempo:,"),
     "traces: user": Mistake(f"{RUN} --traces tempo://a:b@c", "(send these in a header); tempo: stands for http:"),
