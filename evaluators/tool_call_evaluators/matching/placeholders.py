@@ -40,7 +40,7 @@ from a2a_tool_capture.canonical import value_key
 from ..texts import json_excerpt
 from .dates import same_moment
 from .patterns import MAX_MATCH_S, compiled_pattern, too_slow
-from .statements import normal_form
+from .statements import same_statement
 
 
 def equal_values(expected: Any, actual: Any) -> bool:
@@ -123,15 +123,7 @@ def is_placeholder(value: Any) -> bool:
 
 def contains_placeholder(value: Any) -> bool:
     """Whether `value` is or contains a placeholder."""
-    if isinstance(value, list | tuple):
-        inner: Iterable[Any] = value
-    elif type(value) is dict or isinstance(value, Mapping):
-        if is_placeholder(value):
-            return True
-        inner = value.values()
-    else:
-        return False
-    return any(map(contains_placeholder, [item for item in inner if type(item) not in ATOMS]))
+    return is_placeholder(value) or any(map(contains_placeholder, inner_values(value)))
 
 
 def is_optional(value: Any) -> bool:
@@ -248,13 +240,17 @@ def accepts(placeholder: Mapping[str, Any], actual: Any, *, ignore_case: bool = 
         return _has_type(placeholder["$type"], actual)
     if "$regex" in placeholder:
         return _matches(placeholder["$regex"], actual, ignore_case=ignore_case)
-    if "$date" in placeholder:
-        return _is_date(placeholder, actual)
-    if "$sql" in placeholder:
-        return _is_statement(placeholder["$sql"], placeholder.get("dialect"), actual)
     if "$same" in placeholder:
         return _means(placeholder["$same"], actual)
-    return _is_near(placeholder["$approx"], placeholder.get("tolerance", DEFAULT_TOLERANCE), actual)
+    if "$approx" in placeholder:
+        return _is_near(placeholder["$approx"], placeholder.get("tolerance", DEFAULT_TOLERANCE), actual)
+    name = "$date" if "$date" in placeholder else "$sql"
+    try:
+        if name == "$sql":
+            return same_statement(placeholder[name], actual, placeholder.get("dialect"))
+        return same_moment(placeholder[name], actual, placeholder.get("dayfirst"), placeholder.get("zone"))
+    except ValueError as error:
+        return _cannot_tell(f"{name} {error}")
 
 
 def _cannot_tell(problem: str) -> bool:
@@ -285,24 +281,6 @@ def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
         return compiled.fullmatch(actual, timeout=MAX_MATCH_S) is not None
     except TimeoutError:
         return _cannot_tell(f"$regex {too_slow(pattern, actual)}")
-
-
-def _is_date(placeholder: Mapping[str, Any], actual: Any) -> bool:
-    try:
-        return same_moment(placeholder["$date"], actual, placeholder.get("dayfirst"), placeholder.get("zone"))
-    except ValueError as error:
-        return _cannot_tell(f"$date {error}")
-
-
-def _is_statement(wanted: Any, dialect: Any, actual: Any) -> bool:
-    if not isinstance(wanted, str) or not isinstance(dialect, str | None):
-        raise PlaceholderError(f"$sql takes a statement, and the name of a dialect; got {wanted!r} and {dialect!r}")
-    try:
-        if (form := normal_form(wanted, dialect)) is None:
-            raise ValueError(f"takes one statement that can be parsed, got {wanted!r}")
-        return actual == wanted or (isinstance(actual, str) and normal_form(actual, dialect) == form)
-    except ValueError as error:
-        return _cannot_tell(f"$sql {error}")
 
 
 def _means(wanted: Any, actual: Any) -> bool:

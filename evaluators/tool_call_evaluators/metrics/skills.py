@@ -11,7 +11,6 @@ from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator, field_text
 from ..matching.call_failure import why_failed
-from ..matching.explain import call_name
 from ..model import UNPROVEN, CallsUnseenError, EvalCase, EvalResult
 from ..registry import register
 from ..tool_classes import is_shown
@@ -67,8 +66,7 @@ class Skills(SyncEvaluator):
     been seen: an agent may choose a skill of its card without a tool. Then the result is skipped with the label
     `unproven`, and the run fails unless the suite tolerates it.
 
-    Details: `loaded`, each skill with the position of its first call, `{name, position}`; `controls` and `unproven`, as
-    in `forbidden_calls`.
+    Details: `loaded`, the names of the skills; `controls` and `unproven`, as in `forbidden_calls`.
 
     Example:
 
@@ -91,23 +89,23 @@ class Skills(SyncEvaluator):
         expected, forbidden = case.expected_skills, dict.fromkeys(case.forbidden_skills or ())
         if expected is None and not forbidden:
             raise SkipEvaluation(f"not given: {field_text('expected_skills')}")
-        calls, loaded, unknown = case.captured_calls, dict[str, int](), case.calls_unseen
-        for position, call in enumerate(calls):
+        loaded, unknown = dict[str, None](), case.calls_unseen
+        for call in case.captured_calls:
             name = skill_of(call)
             if name == "" and call.arguments is None:
-                unknown = unknown or f"the arguments of {call_name(position, calls)}: not seen"
+                unknown = unknown or f"the arguments of a call of {call.name}: not seen"
             elif name and not ((call.error or call.result) and why_failed(call.error, call.result)):
-                loaded.setdefault(name, position + 1)
-        wanted = dict.fromkeys(expected or ())
-        problems = [f"{name} is forbidden, and was loaded" for name in forbidden if name in loaded]
-        if expected is not None:
-            others = [name for name in loaded if name not in wanted and name not in forbidden]
-            problems += [f"{name} was loaded, and is not expected" for name in others]
-        wrong = len(problems)
-        made = [{"name": name, "position": position} for name, position in loaded.items()]
-        problems += [f"{name} was not loaded" for name in wanted if name not in loaded]
-        judged = len({*wanted, *forbidden, *(loaded if expected is not None else ())})
-        found = Measurement.share(judged - len(problems), judged, "skill", "as expected", problems, {"loaded": made})
+                loaded[name] = None
+        wanted = dict.fromkeys(loaded if expected is None else expected)
+        wrong = [f"{name} is forbidden, and was loaded" for name in forbidden if name in loaded]
+        wrong += [
+            f"{name} was loaded, and is not expected" for name in loaded if name not in wanted and name not in forbidden
+        ]
+        problems = [*wrong, *(f"{name} was not loaded" for name in wanted if name not in loaded)]
+        judged = len({*(expected or ()), *forbidden, *(() if expected is None else loaded)})
+        found = Measurement.share(
+            judged - len(problems), judged, "skill", "as expected", problems, {"loaded": [*loaded]}
+        )
         if wrong:
             return found
         if unknown is not None:

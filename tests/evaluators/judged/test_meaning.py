@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.turn_samples import turn
-from tool_call_evaluators import EvalCase, Status, evaluate, get_evaluator, parse_suite, with_judge
+from tool_call_evaluators import EvalCase, Status, evaluate, evaluate_sync, get_evaluator, parse_suite, with_judge
 from tool_call_evaluators.judge import JudgeNotConfiguredError, JudgeUnreachableError, PreparedJudge
 from tool_call_evaluators.judge.budget import JudgeBudget, spending
 from tool_call_evaluators.judge.question import Usage
@@ -63,57 +64,56 @@ async def test_the_judge_decides_wherever_values_are_compared(name, options, exp
     json.dumps(result.to_dict())
 
 
-async def test_equal_texts_and_calls_that_do_not_say_so_cost_nothing():
+async def test_equal_texts_cost_nothing():
     case = EvalCase(tool_calls=refunds("The parcel is lost"), expected_tool_calls=WANTED)
     result, questions = await result_of("tool_trajectory", case)
     assert (result.score, questions, "judge" in result.details) == (1.0, [], False)
-    (evaluator,) = with_judge([get_evaluator("tool_trajectory")], PreparedJudge([]))
-    assert evaluator.evaluate(case).score == 1.0
+
+
+EITHER = {"expected_response": {"$one_of": [LOST, {"$same": "It is broken"}]}, "response_text": "It does not work"}
 
 
 async def test_all_pairs_of_a_result_are_one_question_and_one_that_matters_only_then_is_another():
     several = EvalCase(tool_calls=refunds("Gone", "Too big", "Gone"), expected_tool_calls=WANTED * 2)
     result, (question,) = await result_of("tool_trajectory", several, says(True, False), mode="recall")
-    assert result.score == 1.0
-    assert len(question.data["pairs of texts"].splitlines()) == 2
-    either = {"$one_of": [LOST, {"$same": "It is broken"}]}
-    case = EvalCase(response_text="It does not work", expected_response=either)
-    result, questions = await result_of("exact_match", case, says(False), says(True))
-    assert (result.score, len(questions), [item["same"] for item in result.details["same"]]) == (1.0, 2, [False, True])
-    assert judge_usage([result]).requests == 2
+    assert (result.score, len(question.data["pairs of texts"].splitlines())) == (1.0, 2)
+    result, questions = await result_of("exact_match", EvalCase(**EITHER), says(False), says(True))
+    assert (result.score, len(questions), judge_usage([result]).requests) == (1.0, 2, 2)
 
 
-async def test_without_an_answer_there_is_no_score():
-    case = EvalCase(tool_calls=refunds("Gone"), expected_tool_calls=WANTED)
-    result, _ = await result_of("tool_trajectory", case, JudgeUnreachableError("no server there"))
-    assert (result.status, result.reason) == (Status.ERRORED, "JudgeUnreachableError: no server there")
-    either = EvalCase(response_text="Gone", expected_response={"$one_of": [LOST, {"$same": "It is broken"}]})
-    late = JudgeUnreachableError("it went away").costing(Usage(1))
-    result, _ = await result_of("exact_match", either, says(False), late)
-    assert (result.status, result.details["judge"]["requests"]) == (Status.ERRORED, 2)
-    many = EvalCase(tool_calls=refunds(*(f"Gone {number}" for number in range(101))), expected_tool_calls=WANTED)
-    result, questions = await result_of("tool_trajectory", many)
-    assert (result.status, questions) == (Status.ERRORED, [])
-    assert result.reason == "ValueError: $same: there are 101 pairs of texts to compare, of which 100 may be"
-    result = get_evaluator("tool_trajectory").evaluate(case)
-    assert result.status is Status.ERRORED
-    assert "$same needs a judge" in result.reason
-    trajectory = get_evaluator("turn_success_ratio", metrics=["tool_error"], trajectory={})
+UNREACHABLE = JudgeUnreachableError("no server there").costing(Usage(1))
+MANY = "ValueError: $same: there are 101 pairs of texts to compare, of which 100 may be"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "answers", "reason", "requests"),
+    [
+        ("tool_trajectory", {}, [UNREACHABLE], "JudgeUnreachableError: no server there", 1),
+        ("exact_match", EITHER, [says(False), UNREACHABLE], "JudgeUnreachableError: no server there", 2),
+        ("tool_trajectory", {"tool_calls": refunds(*map(str, range(101)))}, [], MANY, None),
+    ],
+)
+async def test_without_an_answer_there_is_no_score(name, fields, answers, reason, requests):
+    case = EvalCase(**{"tool_calls": refunds("Gone"), "expected_tool_calls": WANTED, **fields})
+    result, _ = await result_of(name, case, *answers)
+    assert (result.status, result.reason) == (Status.ERRORED, reason)
+    assert result.details.get("judge", {}).get("requests") == requests
+
+
+def test_without_a_judge_that_is_awaited_the_result_is_errored():
     right = {"evaluator": "tool_error", "score": 1.0, "passed": True}
-    (result,) = await evaluate(
-        EvalCase(turns=[{"results": [right]}], tool_calls=refunds("Gone"), expected_tool_calls=WANTED), [trajectory]
-    )
-    assert result.status is Status.ERRORED
+    case = EvalCase(tool_calls=refunds("Gone"), expected_tool_calls=WANTED, turns=[{"results": [right]}])
+    ratio = get_evaluator("turn_success_ratio", metrics=["tool_error"], trajectory={})
+    for result in evaluate_sync(case, [get_evaluator("tool_trajectory"), ratio]):
+        assert (result.status, "$same needs a judge" in result.reason) == (Status.ERRORED, True)
 
 
 async def test_a_spent_budget_skips_and_unknown_calls_are_not_judged():
     case = EvalCase(tool_calls=refunds("Gone"), expected_tool_calls=WANTED)
     with spending(JudgeBudget(0, 60, "0/min", "x")):
         (result,) = await evaluate(case, with_judge([get_evaluator("tool_trajectory")], lambda prompt: "{}"))
-    assert (result.status, result.label) == (Status.SKIPPED, "over_budget")
-    unseen = EvalCase(tool_calls=refunds("Gone"), calls_unseen="no source", expected_tool_calls=WANTED)
-    result, questions = await result_of("tool_trajectory", unseen)
-    assert (result.label, questions) == ("calls_unseen", [])
+    unseen, questions = await result_of("tool_trajectory", replace(case, calls_unseen="no source"))
+    assert (result.label, unseen.label, questions) == ("over_budget", "calls_unseen", [])
 
 
 SUITE = """
