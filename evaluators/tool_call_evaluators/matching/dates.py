@@ -61,7 +61,10 @@ def same_moment(wanted: Any, given: Any, day_first: bool | None = None, zone: st
             "needs dayfirst: true or false" if expected else "takes a day or an instant, such as 2026-05-01T14:00:00Z"
         )
         raise ValueError(f"{takes}; got {wanted!r}")
-    verdicts = {verdict for one in readings for verdict in _agreeing(expected[0], one, place)}
+    try:
+        verdicts = {verdict for one in readings for verdict in _agreeing(expected[0], one, place)}
+    except OverflowError:  # there is no such day in that zone
+        return False
     if len(verdicts) > 1:
         needed = "dayfirst: true or false" if len(readings) > 1 else "a zone, such as zone: Europe/Berlin"
         raise ValueError(f"cannot tell whether {given!r} is {wanted}: it is ambiguous without {needed}")

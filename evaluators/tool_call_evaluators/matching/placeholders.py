@@ -36,6 +36,7 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 from a2a_tool_capture.canonical import value_key
+from a2a_tool_capture.json_limits import WALKED, too_deep
 
 from ..texts import json_excerpt
 from .dates import same_moment
@@ -153,9 +154,10 @@ def json_values(text: Any) -> list[Any]:
         _cannot_tell(f"$json cannot compare more than {MAX_JSON_LENGTH:,} characters")
         return []
     try:
-        return [json.loads(text)]
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return []
+    return [] if too_deep(value, WALKED) else [value]
 
 
 def asks_judge(value: Any) -> bool:

@@ -29,7 +29,7 @@ class Approval(MeaningEvaluator):
     kagent and Pydantic AI, or as data `{"tool": NAME, "arguments": {...}}`; where it asks in words alone, they are
     unknown. A call is executed if it has a result or an error, in this turn or before, unless it waited in the turn
     before and the user did not reject it; what the waiting call itself returned is no execution if it says that
-    approval or confirmation is required.
+    approval or confirmation is required. Of another call that has neither, it is unknown.
 
     Details: `waiting`, the calls that wait; `executed`, those of the tool that did not.
 
@@ -51,7 +51,8 @@ class Approval(MeaningEvaluator):
         if expected is None:
             raise SkipEvaluation("not given: expected_approval")
         is_named = named([expected.name], case.tool_classes)
-        executed = [call for call in _executed((*case.history, case)) if is_named(call.name)]
+        made = [call for call in _made((*case.history, case)) if is_named(call.name)]
+        executed = [call for call in made if _outcome(call) is not None]
         waiting = list(case.approvals or ())
         details = {
             "waiting": [call_text(call.to_dict()) for call in waiting],
@@ -68,14 +69,16 @@ class Approval(MeaningEvaluator):
                 raise CallsUnseenError("the question does not say with which arguments the call waits")
             seen = f"; {', '.join(details['waiting'])} waits" if waiting else ""
             return Measurement(0.0, f"no call of {expected_call_text(expected)} waits for approval{seen}", details)
+        if made:
+            raise CallsUnseenError(f"whether {call_text(made[0].to_dict())} was executed before is unknown: no result")
         for turn in (*case.history, case):
             if turn.calls_unseen is not None:
                 raise CallsUnseenError(turn.calls_unseen)
         return Measurement(1.0, f"{', '.join(details['waiting'])} waits for approval", details)
 
 
-def _executed(turns: Sequence[EvalCase]) -> list[ToolCall]:
-    """The calls that were executed, oldest first, but for those that had waited and were not rejected."""
+def _made(turns: Sequence[EvalCase]) -> list[ToolCall]:
+    """The calls, oldest first, but for those that wait, and those that had waited and were not rejected."""
     found: list[ToolCall] = []
     asked: Sequence[ToolCall] = ()
     for turn in turns:
@@ -83,14 +86,16 @@ def _executed(turns: Sequence[EvalCase]) -> list[ToolCall]:
         allowed = set() if rejected else {call.name for call in asked}
         asked = turn.approvals or ()
         for call in turn.captured_calls:
-            outcome = call.error if call.result is None else call.result
-            if outcome is None or call.name in allowed:
-                continue
-            if rejected and call.result is None:
+            if call.name in allowed or (rejected and call.result is None):
                 continue  # frameworks report a rejected call with an error
-            if not (_REQUEST.match(outcome) and any(_same(call, one) for one in asked)):
+            outcome = _outcome(call)
+            if not ((outcome is None or _REQUEST.match(outcome)) and any(_same(call, one) for one in asked)):
                 found.append(call)
     return found
+
+
+def _outcome(call: ToolCall) -> str | None:
+    return call.error if call.result is None else call.result
 
 
 def _same(call: ToolCall, waiting: ToolCall) -> bool:

@@ -46,19 +46,21 @@ class UserMessage(str):
 
 def sent_message(words: str, parts: Sequence[Part] | None) -> str:
     """The message of a turn that was captured with these words, as a suite has it; `parts` as in `kept_parts`."""
-    if not parts:
-        return words
-    if answer := answer_in(parts):
-        return UserMessage.of({answer.kind: True if answer.value is None else answer.value})
-    return UserMessage.of({"parts": list(map(_written_part, parts))})
+    return UserMessage.of(_written(parts)) if parts else words
 
 
 def is_kept(parts: Sequence[Part] | None) -> bool:
     """Whether a suite can send a message with these parts, as in `kept_parts`."""
-    return parts is None or (bool(parts) and not any(part.keys().isdisjoint(_CONTENTS) for part in parts))
+    try:
+        return parts is None or bool(read_message(_written(parts), str))
+    except ValueError:
+        return False
 
 
-_CONTENTS = ("text", "data", "raw", "url")
+def _written(parts: Sequence[Part]) -> dict[str, Any]:
+    if answer := answer_in(parts):
+        return {answer.kind: True if answer.value is None else answer.value}
+    return {"parts": list(map(_written_part, parts))}
 
 
 def read_message(value: Any, path_of: Callable[[str], str]) -> str:
@@ -143,8 +145,9 @@ def _named_part(part: Mapping[str, Any]) -> dict[str, Any]:
 def _written_part(part: Part) -> dict[str, Any]:
     """The inverse of `_named_part`."""
     file = {key: part[name] for key, name in _FILE_KEYS.items() if part.get(name)}
-    others = {key: part[key] for key in ("text", "data", "metadata") if part.get(key)}
-    return {**others, "file": file} if file else others
+    others = {key: part[key] for key in ("text", "metadata") if part.get(key)}
+    data = {"data": part["data"]} if "data" in part else {}
+    return {**others, **data, **({"file": file} if file else {})}
 
 
 _PART: Schema = {

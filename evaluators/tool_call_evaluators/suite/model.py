@@ -76,7 +76,7 @@ from ..suite_fields import (
 from ..texts import listed
 from ..tool_classes import ToolClasses
 from ..visibility import state_name
-from .messages import MESSAGE_SCHEMA, UserMessage, read_message
+from .messages import MAX_FILE_BYTES, MESSAGE_SCHEMA, UserMessage, read_message
 from .yaml_document import read_source
 
 
@@ -533,7 +533,7 @@ class WorldExpectation(SuiteFields):
 def _startable(state: WorldExpectation, info: ValidationInfo) -> WorldExpectation:
     """With the absolute directory of what it starts, which is loaded. Raises FieldError if it may not be started."""
     context: ReadContext = info.context or ReadContext()
-    probes = [name for name in ("http", "command", "python") if getattr(state, name) is not None]
+    probes = [name for name in ("http", "command", "python") if getattr(state, name)]
     if context.kept:
         return state
     if len(probes) != 1:
@@ -696,6 +696,8 @@ def _message(value: Any, context: ReadContext) -> str:
         path = code_path(name, context).resolve()
         if not path.is_file():
             raise FieldError(f"no such file: {path}")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise FieldError(f"{path} has more than {MAX_FILE_BYTES:,} bytes")
         return str(path)
 
     return read_message(value, path_of)

@@ -101,6 +101,7 @@ def test_anything_is_read_or_refused(value: object) -> None:
         ("2026-05-01T14:00:00Z", "2026-05-03T14:00", None, False),
         (1777644000, "2026-05-01T14:00:00Z", None, True),
         ("2026-10-25T02:30", "2026-10-25T03:30Z", "Europe/Berlin", False),
+        ("2026-05-01", "9999-12-31T23:59:59-14:00", "Europe/Berlin", False),
     ],
 )
 def test_days_and_instants_in_zones(wanted: object, given: object, zone: str | None, agree: bool) -> None:

@@ -54,6 +54,8 @@ def test_a_call_waits_and_none_was_executed(fields: dict[str, Any], score: float
         {"approvals": None},
         {"calls_unseen": "why"},
         {"history": [{"calls_unseen": "why"}]},
+        {"tool_calls": [WAITS | {"id": "c2"}]},
+        {"history": [{"tool_calls": [WAITS], "approvals": []}]},
         {
             "approvals": [{"name": "refund", "arguments": None}],
             "expected_approval": {"tool": "refund", "arguments": ARGUMENTS},

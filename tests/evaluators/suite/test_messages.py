@@ -44,6 +44,7 @@ def said(user: str) -> Any:
             [{"text": "Look"}, {"filename": "a.txt", "mediaType": "text/plain", "raw": "aGk=", "metadata": {"k": "v"}}],
         ),
         ("{parts: [{file: {uri: 'http://a/b'}}]}", "file", [{"url": "http://a/b"}]),
+        ("{parts: [{data: {}}]}", "{}", [{"data": {}}]),
     ],
 )
 def test_a_message_has_words_and_what_is_sent(user: str, words: str, sent: Any) -> None:
@@ -76,6 +77,8 @@ def test_a_file_is_read_when_it_is_sent(tmp_path: Path) -> None:
             load_suite(tmp_path / "bad.yaml")
     with bill.open("wb") as opened:
         opened.truncate(MAX_FILE_BYTES + 1)
+    with pytest.raises(SuiteError, match="more than 10,000,000 bytes"):
+        load_suite(tmp_path / "s.yaml")
     with pytest.raises(ValueError, match="more than 10,000,000 bytes"):
         message.to_send()
 
@@ -104,3 +107,5 @@ def test_what_was_not_kept_cannot_be_sent() -> None:
     assert is_kept([{"text": "a"}, {"url": "http://a"}])
     assert not is_kept([])
     assert not is_kept([{"text": "a"}, {"filename": "a.txt"}])
+    assert not is_kept([{"text": ""}, {"data": 1}])
+    assert not is_kept([{"data": {"approved": False, "reason": 5}}])

@@ -181,7 +181,7 @@ WRONG_CASES = [
         "expect.state: a turn ends in a state: write it in `expect` of the turn",
     ),
     (
-        "turns: [{user: u, expect: {state_of_world: {equals: 1}}}]",
+        "turns: [{user: u, expect: {state_of_world: {command: [], equals: 1}}}]",
         "state_of_world: needs one of http, command and python",
     ),
     (
