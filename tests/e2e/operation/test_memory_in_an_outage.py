@@ -9,10 +9,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import h11
 import httpx
 import pytest
-from agents.h11_agent import H11Agent, Request, Wire
+from agents.serving import ServerThread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
@@ -21,15 +24,15 @@ MOST_MB = 480
 """A container has 512. It was 600 when each holder of bytes had a limit of its own."""
 
 
-async def repeat(wire: Wire, request: Request) -> None:
+async def repeat(request: Request) -> Response:
     """Answer with a Message of the user's text."""
-    pieces = []
-    while isinstance(event := await wire.next_event(), h11.Data):
-        pieces.append(event.data)
-    request.whole = True
-    asked = json.loads(b"".join(pieces))
+    asked = await request.json()
     message = {"messageId": "m", "role": "ROLE_AGENT", "parts": asked["params"]["message"]["parts"]}
-    wire.answer(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"message": message}}).encode())
+    return JSONResponse({"jsonrpc": "2.0", "id": 1, "result": {"message": message}})
+
+
+def app(url: str) -> Starlette:
+    return Starlette(routes=[Route("/", repeat, methods=["POST"])])
 
 
 def memory_mb(proxy: Proxy) -> float:
@@ -46,7 +49,7 @@ async def test_large_messages_while_the_store_is_away_fit_into_the_container(tmp
     request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     content, taken = json.dumps(request).encode(), []
     store = tmp_path / "turns.db"
-    with H11Agent(repeat) as agent, Proxy(agent.url, store, "--log-level", "warning") as proxy:
+    with ServerThread(app) as agent, Proxy(agent.url, store, "--log-level", "warning") as proxy:
         with closing(sqlite3.connect(store, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
 

@@ -7,106 +7,119 @@ import hashlib
 import json
 import socket
 import threading
-from typing import Any
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-import h11
+import httpx
 import pytest
-from agents.h11_agent import H11Agent, Request, Wire
+from agents.raw_server import RawServer
+from agents.replay_agent import ReplayAgent, json_answer
 from e2e.raw_http import RawConnection, exchange
-from e2e.transparency.sockets import connect, raw_answer, until_closed
 from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
-SEND: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "SendStreamingMessage",
-    "params": {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}},
-}
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/api/turns", "/ui/", "/v1/traces"])
-def test_the_data_port_has_no_paths_of_its_own(path: str, plain_agent: H11Agent, plain_proxy: Proxy) -> None:
-    assert exchange(plain_proxy.url, f"GET {path} HTTP/1.1", []).body == f"{path} 0".encode()
+class Agent(RawServer):
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk  # type: ignore[method-assign,assignment]
+
+
+def connect(url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0), PATIENCE_S)
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+OWN = ("/healthz", "/readyz", "/metrics", "/api/turns", "/ui/", "/v1/traces")
+"""Paths of other ports."""
+AS_THEY_ARE = [
+    *(f"GET {path}" for path in OWN),
+    *("PROPFIND /a", "QUERY /a", "OPTIONS *", "M-SEARCH *", "GET /p?", "GET //d//s", "GET /x/"),
+    *("GET /tasks/a%2Fb%20c?x=%C3%A4&t=a+b%2B", "GET /%7Et~;p=1:cancel"),
+]
 
 
 @pytest.mark.parametrize(
     ("line", "received"),
-    [
-        *(
-            (line, line)
-            for line in (b"PROPFIND /a", b"QUERY /a", b"OPTIONS *", b"M-SEARCH *", b"GET /p?", b"GET //d//s")
-        ),
-        *((line, line) for line in (b"GET /tasks/a%2Fb%20c?x=%C3%A4&t=a+b%2B", b"GET /x/", b"GET /%7Et~;p=1:cancel")),
-        (b"GET http://x/p?q", b"GET /p?q"),
-        (b"GET http://x?q", b"GET /?q"),
-    ],
+    [*((line, line) for line in AS_THEY_ARE), ("GET http://x/p?q", "GET /p?q"), ("GET http://x?q", "GET /?q")],
 )
 def test_methods_and_targets_are_not_normalised(
-    line: bytes, received: bytes, plain_agent: H11Agent, plain_proxy: Proxy
+    line: str, received: str, replay: ReplayAgent, replay_proxy_url: str
 ) -> None:
-    raw_answer(plain_proxy.url, line + b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-    assert [b"%b %b" % (request.method, request.target) for request in plain_agent.requests] == [received]
+    replay.prepare(json_answer({}))
+    with connect(replay_proxy_url) as client:
+        client.sendall(f"{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        assert until_closed(client).endswith(b"{}")
+    assert [request.request_line for request in replay.received] == [f"{received} HTTP/1.1"]
 
 
-def test_a_body_behind_a_request_for_the_card_goes_nowhere(plain_agent: H11Agent, plain_proxy: Proxy) -> None:
-    with RawConnection(plain_proxy.url) as connection:
+def test_a_body_behind_a_request_for_the_card_goes_nowhere(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    replay.prepare(json_answer({}))
+    with RawConnection(replay_proxy_url) as connection:
         connection.send("GET /.well-known/agent-card.json HTTP/1.1", [("Content-Length", "100")], b"")
         assert connection.read_head().status == 200
-    assert exchange(plain_proxy.url, "POST /next HTTP/1.1", [], b"{}").body == b"/next 2"
-    assert all(request.whole and not request.body for request in plain_agent.card_requests)
-    assert [(request.target, request.body) for request in plain_agent.requests] == [(b"/next", b"{}")]
+    assert exchange(replay_proxy_url, "POST /next HTTP/1.1", [], b"[]").body == b"{}"
+    assert "content-length" not in dict(replay.card_request.headers)
+    assert [(request.request_line, request.body) for request in replay.received] == [("POST /next HTTP/1.1", b"[]")]
 
 
-@pytest.mark.parametrize("leaves", ["closes", "half-closes"])
-@pytest.mark.parametrize("streams", [True, False])
-def test_a_client_that_leaves_ends_the_request_at_the_agent(
-    leaves: str, streams: bool, plain_agent: H11Agent, plain_proxy: Proxy
-) -> None:
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n5\r\n: hi\n\r\n"
+
+
+@pytest.mark.parametrize("answer", [b"", STREAM], ids=["no answer", "a stream"])
+def test_a_client_that_leaves_ends_the_request_at_the_agent(answer: bytes, tmp_path: Path) -> None:
     """The connection to the agent closes: HTTP/1.1 has no other cancellation. A half-close counts as leaving."""
     begun, ended = threading.Event(), threading.Event()
 
-    async def endless(wire: Wire, request: Request) -> None:
-        await wire.read_body(request)
-        if streams:
-            wire.send(h11.Response(status_code=200, headers=[(b"content-type", b"text/event-stream")]))
-            wire.send(h11.Data(data=b"data: 1\n\n"))
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
         begun.set()
         try:
-            while await wire.reader.read(100):
+            while await reader.read(65_536):
                 pass
         finally:
             ended.set()
-        raise ConnectionResetError
 
-    plain_agent.behave = endless
-    body = json.dumps(SEND).encode()
-    with connect(plain_proxy.url) as client:
-        client.sendall(b"POST /rpc HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
-        assert begun.wait(PATIENCE_S)
-        if leaves == "half-closes":
-            client.shutdown(socket.SHUT_WR)
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+    body = json.dumps(request).encode()
+    with Agent(endless) as agent, Proxy(agent.url, tmp_path / "turns.db", "--negotiate", "always") as proxy:
+        for half in (False, True):
+            begun.clear()
+            ended.clear()
+            with connect(proxy.url) as client:
+                client.sendall(b"POST /rpc HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+                assert begun.wait(PATIENCE_S)
+                if half:
+                    client.shutdown(socket.SHUT_WR)
+                    assert ended.wait(PATIENCE_S)
             assert ended.wait(PATIENCE_S)
-    assert ended.wait(PATIENCE_S)
 
 
-async def answers_while_it_reads(wire: Wire, heard: threading.Event) -> None:
-    """Begins its response at once, reads once the client has heard that, and ends with a digest of what came."""
-    wire.send(h11.Response(status_code=200, headers=[(b"transfer-encoding", b"chunked")]), h11.Data(data=b"begun "))
-    await asyncio.to_thread(heard.wait, PATIENCE_S)
-    digest = hashlib.sha256()
-    while isinstance(event := await wire.next_event(), h11.Data):
-        digest.update(event.data)
-    wire.send(h11.Data(data=digest.hexdigest().encode()), h11.EndOfMessage())
-
-
-def test_an_upload_arrives_whole_at_an_agent_that_answers_meanwhile(plain_agent: H11Agent, plain_proxy: Proxy) -> None:
+def test_an_upload_arrives_whole_at_an_agent_that_answers_meanwhile(tmp_path: Path) -> None:
+    """It begins its response at once, and reads once the client has heard that."""
     heard = threading.Event()
-    plain_agent.behave = lambda wire, _: answers_while_it_reads(wire, heard)
     body = bytes(range(256)) * 160_000  # more than is kept on the way
+
+    async def answers_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\nbegun \r\n")
+        await asyncio.to_thread(heard.wait, PATIENCE_S)
+        digest = hashlib.sha256(await reader.readexactly(len(body))).hexdigest()
+        writer.write(b"40\r\n%b\r\n0\r\n\r\n" % digest.encode())
+
     head = b"POST /rpc HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n"
     head += b"content-length: %d\r\n\r\n" % len(body)
-    with connect(plain_proxy.url) as client:
+    with (
+        Agent(answers_first) as agent,
+        Proxy(agent.url, tmp_path / "turns.db", "--negotiate", "always") as proxy,
+        connect(proxy.url) as client,
+    ):
         sending = threading.Thread(target=client.sendall, args=(head + body,))
         sending.start()
         answer = b""

@@ -215,10 +215,12 @@ async def test_fields_about_a_body_go_where_tool_calls_are_removed(
 
 async def test_cards_are_rewritten_and_kept_for_nobody(it: Proxied, caplog: pytest.LogCaptureFixture) -> None:
     card = {"name": "agent", "url": f"{it.agent.url}/rpc", "preferredTransport": "JSONRPC"}
-    given, line = answer(json.dumps(card).encode()), "GET /.well-known/agent-card.json"
+    given, known = answer(json.dumps(card).encode()), "GET /.well-known/"
     for it.agent.card, status in ((given, 200), (Answer([b""], cut=True), 502), (given, 200)):
-        response = await sent(it, answer(b"{}"), b"", line, host="proxy")
+        response = await sent(it, answer(b"{}"), b"", f"{known}agent-card.json", host="proxy")
         assert response.status_code == status
+    legacy = await sent(it, given, b"", f"{known}agent.json", host="proxy")
+    assert legacy.json() == response.json()
     extended = await sent(it, given, b"", CARD_LINE, host="proxy")
     assert response.json()["url"] == extended.json()["url"] == "http://proxy/rpc"
     assert "could not be read" not in caplog.text
