@@ -121,8 +121,7 @@ def test_arguments_are_compared_by_what_they_mean(tmp_path: Path) -> None:
     """The agent that is wrong says another thing in the same words. Nothing is asked twice."""
 
     def verdicts(request: dict[str, Any]) -> Reply:
-        content = request["messages"][-1]["content"]
-        pairs = re.findall(r'^\{"(pair_\d)": \{.*"actual": "(.*)"\}\}$', content, re.MULTILINE)
+        pairs = re.findall(r'"(pair_\d)": \{.*"actual": "(.*)"', request["messages"][-1]["content"])
         return says({name: {"reason": f"{actual}?", "verdict": "not" in actual} for name, actual in pairs})
 
     same = {"day": "May 1, 2026", "body": '{"id": 7.0, "note": "It did not come"}'}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import nullcontext
 
 import pytest
 from a2a_tool_capture import ToolCall
@@ -599,42 +600,33 @@ def test_one_value_of_one_argument_may_be_forbidden(placeholder, wrong, kept):
         assert evaluator.evaluate(EvalCase(tool_calls=[made])).score == score
 
 
-def test_an_sql_statement_is_compared_by_what_it_says():
-    pytest.importorskip("sqlglot")
-    wanted = {"$sql": "select id, sum(x) as total from Orders where y = 1 and z > 2 group by id"}
-    assert matches(wanted, "SELECT id, SUM(x) total\nFROM orders -- all\nWHERE 2 < z AND y = 1\nGROUP BY id;")
-    for other in (
-        "select id, sum(x) as sum from orders where y = 1 and z > 2 group by id",
-        "select id, sum(x) as total from orders where y = 1 or z > 2 group by id",
-        f"{wanted['$sql']}; delete from orders",
-        "select (",
-        "",
-        None,
-    ):
-        assert not matches(wanted, other), other
-    assert matches({"$sql": 'select "a" from t', "dialect": "postgres"}, "SELECT A FROM t")
-    assert not matches({"$sql": 'select "A" from t', "dialect": "postgres"}, "SELECT A FROM t")
+SUM = "select id, sum(x) as total from orders where y = 1 and z > 2 group by id"
 
 
 @pytest.mark.parametrize(
-    ("placeholder", "actual", "complaint"),
+    ("placeholder", "actual", "same"),
     [
+        ({"$sql": SUM}, "SELECT id, SUM(x) total\nFROM Orders -- all\nWHERE 2 < z AND y = 1\nGROUP BY id;", True),
+        ({"$sql": SUM}, SUM.replace("total", "sum"), False),
+        ({"$sql": SUM}, SUM.replace("and", "or"), False),
+        ({"$sql": SUM}, f"{SUM}; delete from orders", False),
+        ({"$sql": SUM}, "select (", False),
+        ({"$sql": SUM}, "", False),
+        ({"$sql": SUM}, None, False),
+        ({"$sql": 'select "a" from t', "dialect": "postgres"}, "SELECT A FROM t", True),
+        ({"$sql": 'select "A" from t', "dialect": "postgres"}, "SELECT A FROM t", False),
         ({"$sql": "select ("}, None, r"takes one statement that can be parsed, got 'select \('"),
         ({"$sql": "select 1; select 2"}, None, "takes one statement"),
         ({"$sql": 3}, None, "takes a statement, and the name of a dialect; got 3 and None"),
         ({"$sql": "select 1", "dialect": "klingon"}, None, "Unknown dialect 'klingon'"),
-        (
-            {"$sql": "select 1"},
-            "select " + "1," * 2_000 + "1",
-            "cannot compare a statement of more than 4,000 characters",
-        ),
+        ({"$sql": "select 1"}, f"select {'1,' * 2_000} 1", "cannot compare a statement of more than 4,000 characters"),
         ({"$sql": "select 1"}, "select " + "(" * 1_900 + "1" + ")" * 1_900, "nested so deeply"),
     ],
 )
-def test_a_statement_that_cannot_be_compared_is_an_error(placeholder, actual, complaint):
+def test_an_sql_statement_is_compared_by_what_it_says(placeholder, actual, same):
     pytest.importorskip("sqlglot")
-    with pytest.raises(PlaceholderError, match=complaint):
-        matches(placeholder, actual)
+    with nullcontext() if isinstance(same, bool) else pytest.raises(PlaceholderError, match=same):
+        assert matches(placeholder, actual) is same
 
 
 def test_without_the_parser_the_error_says_what_to_install(monkeypatch):

@@ -68,18 +68,15 @@ def test_the_loaded_skills_are_the_expected_ones_and_no_others(loaded, expected,
 
 def test_a_call_that_failed_loaded_nothing():
     missing = {**LOADS, "result": '{"error": "Skill not found"}'}
-    assert score(tool_calls=[missing], expected_skills=[]).passed
-    result = score(tool_calls=[missing], expected_skills=["refunds"])
-    assert (result.passed, result.reason) == (False, "0 of 1 skill as expected: refunds was not loaded.")
+    found = [score(tool_calls=[missing], expected_skills=expected).passed for expected in ([], ["refunds"])]
+    assert found == [True, False]
 
 
 def test_what_is_not_known_is_skipped_unless_something_wrong_was_seen():
-    unseen = {"calls_unseen": "no source"}
-    assert score(**unseen, expected_skills=[]).label == "calls_unseen"
-    assert score(**unseen, tool_calls=[LOADS], expected_skills=["refunds"]).label == "calls_unseen"
-    assert not score(**unseen, tool_calls=[LOADS], forbidden_skills=["refunds"]).passed
-    bare = score(tool_calls=[{"name": "load_skill", "arguments": None}], expected_skills=["refunds"])
-    assert (bare.label, bare.reason) == ("calls_unseen", "the arguments of a call of load_skill: not seen")
+    bare, unseen = {"name": "load_skill", "arguments": None}, {"calls_unseen": "no source", "tool_calls": [LOADS]}
+    results = [score(tool_calls=[bare], expected_skills=[]), score(**unseen, expected_skills=["refunds"])]
+    assert [result.label for result in results] == ["calls_unseen"] * 2
+    assert score(**unseen, forbidden_skills=["refunds"]).passed is False
     assert score(tool_calls=[LOADS]).reason == "not given: expected_skills (in a suite: expect.skills)"
 
 
