@@ -1,5 +1,7 @@
 """What several attempts at a case show: pass@k and pass^k, without bias, and which cases are flaky."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

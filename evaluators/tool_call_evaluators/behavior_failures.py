@@ -1,5 +1,7 @@
 """Behaviour failures: their labels and severities, and the distinct errors behind many of them."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Groups values by key."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import TypeVar
 

@@ -1,5 +1,7 @@
 """Loads plug-in files: Python files with evaluators, or with those of another tool."""
 
+from __future__ import annotations
+
 import importlib.util
 import pkgutil
 import sys

@@ -5,6 +5,8 @@ The resources of a turn are a map with those of these keys that are known: `seco
 tokens were read) and `at_least` (true: the source shows only a part of the tokens).
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Mapping

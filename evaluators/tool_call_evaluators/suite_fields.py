@@ -4,6 +4,8 @@ Dataclasses that derive from `SuiteFields` name the types of their fields from h
 writes and describes them.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields

@@ -1,5 +1,7 @@
 """Writes values for people, in reasons, messages and reports, and reads JSON in texts."""
 
+from __future__ import annotations
+
 import json
 import math
 import re

@@ -4,6 +4,8 @@ Names of tools in the options of evaluators are names, patterns such as `get_*`,
 the suite.
 """
 
+from __future__ import annotations
+
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

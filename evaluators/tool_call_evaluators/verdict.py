@@ -4,6 +4,8 @@ Missing data counts like a failure: a planned turn that was not executed, an eva
 results, an empty run. Only reasons that a suite tolerates by name do not count.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,5 +1,7 @@
 """Whether a turn failed, and whether its tool calls are known. All that scores, compares or shows turns asks here."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum

@@ -5,6 +5,8 @@ and the keys of objects have lost their order; and one that protobuf does not ac
 (the proxy among them) read the rest. So the SDK gets a stand-in for each event.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import re

@@ -1,5 +1,7 @@
 """Canonical JSON: the same text for equal values, with numbers compared by value."""
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Hashable, Mapping

@@ -1,5 +1,7 @@
 """Where the card of an agent may be: below its URL or at its origin, under the name of A2A 1.0 or that of 0.3."""
 
+from __future__ import annotations
+
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,5 +1,7 @@
 """TLS of a client, over HTTP and over gRPC, which has an OpenSSL of its own."""
 
+from __future__ import annotations
+
 import os
 import ssl
 from collections.abc import Iterable, Sequence

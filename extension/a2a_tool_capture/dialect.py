@@ -7,6 +7,8 @@ history of the task, which holds nearly all of them in the response to a request
 Nothing here negotiates or filters: clients see these parts whether or not the proxy reads them.
 """
 
+from __future__ import annotations
+
 import pkgutil
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence

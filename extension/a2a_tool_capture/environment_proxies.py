@@ -4,6 +4,8 @@ httpx reads these variables when a client is made, and fails there for a value t
 Here each request finds its proxy, and its error can say which one it went through.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import ssl

@@ -1,5 +1,7 @@
 """Exceptions of `CaptureClient`, named by the cause."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping

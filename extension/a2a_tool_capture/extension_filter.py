@@ -5,6 +5,8 @@ extension is named, it goes: a member whose name is one of its keys, at any dept
 `metadata` and `extensions` that held nothing else; artifacts, messages and parts that exist for their calls alone.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from enum import Enum, auto

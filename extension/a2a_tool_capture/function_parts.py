@@ -1,6 +1,8 @@
 """Calls of functions as google-adk writes them, and the frameworks that are built on it: a data part for each call and
 each response, `{"data": {"id", "name", "args"}, "metadata": {"adk_type": "function_call"}}`. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple

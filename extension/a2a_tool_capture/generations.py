@@ -4,6 +4,8 @@ The agent adds 1 for each change: an update of the status or of an artifact, whi
 user, which comes without one. A Task has the generation of its latest change, and shows everything up to it.
 """
 
+from __future__ import annotations
+
 _MAX_GAPS = 100
 """Gaps that are distinguished; with more, the last ones count as one."""
 

@@ -3,6 +3,8 @@
 Structure of A2A and OTLP messages is not meant: their readers bound it by what the protocols nest.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """Python values as JSON: arguments and results of tools."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import math

@@ -1,5 +1,7 @@
 """Collections of bounded size. Pure."""
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from typing import TypeVar
 

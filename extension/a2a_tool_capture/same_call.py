@@ -15,6 +15,8 @@ Everywhere values are equal as `canonical.value_key` says: numbers by value, tru
 one response of a model, no further: servers number them (`call_0`).
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

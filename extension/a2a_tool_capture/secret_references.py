@@ -1,5 +1,7 @@
 """Values that refer to secrets: `Bearer ${TOKEN}`, `Bearer ${file:/path}`."""
 
+from __future__ import annotations
+
 import errno
 import os
 import re

@@ -6,6 +6,8 @@ states as `TASK_STATE_COMPLETED`; GetTask and CancelTask answer with a bare Task
 also allows the proto field names (`task_id`), which every reader must accept.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 

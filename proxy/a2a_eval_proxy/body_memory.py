@@ -1,6 +1,8 @@
 """The memory for the bodies that the proxy reads: requests, answers, messages of gRPC, notifications and telemetry
 share it, as received and as decoded. Belongs to one event loop."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Generator
 from typing import TypeVar, TypeVarTuple

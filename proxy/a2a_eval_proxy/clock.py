@@ -4,6 +4,8 @@ A system clock may be set back or ahead by hours. To keep durations and timeouts
 evenly, and adopts the system's time when no turn is open.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Identifiers: time-ordered for turns and traces, readable for runs."""
 
+from __future__ import annotations
+
 import os
 import random
 import re

@@ -4,6 +4,8 @@ All processes of the proxy together are to stay within the limit of their contai
 bytes whose number others decide has a share, and counts what it drops. What the programs themselves take is left over.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import re

@@ -1,5 +1,7 @@
 """What the admin port, the pages and the metrics need of a running proxy."""
 
+from __future__ import annotations
+
 import asyncio
 import heapq
 from collections.abc import Collection, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Signals that stop a process."""
 
+from __future__ import annotations
+
 import asyncio
 import signal
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """Threads: bounded ones for work that may stall, one with an event loop, and one for a function."""
 
+from __future__ import annotations
+
 import asyncio
 import contextvars
 import threading

@@ -6,6 +6,8 @@
 golden is a whole transcript: its user messages become turns.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import re

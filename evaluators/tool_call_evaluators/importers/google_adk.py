@@ -9,6 +9,8 @@ ADK's default requires equal calls in the same order and no others: `tool_trajec
 responses (ROUGE) has no equivalent here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

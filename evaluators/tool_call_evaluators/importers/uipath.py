@@ -12,6 +12,8 @@ relative to the set, where UiPath keeps them; without these files the criteria d
 equivalent here is not imported, with a note.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

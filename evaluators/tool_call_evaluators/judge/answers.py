@@ -1,5 +1,7 @@
 """Reads the response of a chat-completions API: the completion, the JSON in it, or the error."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping

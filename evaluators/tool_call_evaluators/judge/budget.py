@@ -1,5 +1,7 @@
 """The maximum number of requests to judges in a period."""
 
+from __future__ import annotations
+
 import logging
 import threading
 import time

@@ -1,5 +1,7 @@
 """Asks a judge for one or more votes on a question, makes one verdict of them, and builds judges from settings."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os

@@ -1,5 +1,7 @@
 """`agent_behavior_failure`, `tool_call_behavior_failure` and `goal_completion`: how the agent behaved."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar

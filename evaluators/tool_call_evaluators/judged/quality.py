@@ -1,5 +1,7 @@
 """Grades of an answer, and of an answer or a trajectory compared with a description of the expected one."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

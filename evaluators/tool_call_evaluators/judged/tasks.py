@@ -1,5 +1,7 @@
 """`task_completion` and `tool_argument_hallucination`: judge items one by one; the score is a share."""
 
+from __future__ import annotations
+
 from ..evaluator import Measurement, SkipEvaluation
 from ..matching.explain import call_name
 from ..model import EvalCase

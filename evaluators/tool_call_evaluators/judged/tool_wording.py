@@ -3,6 +3,8 @@
 Some checks are rules; a judge adds others. The score is checks passed / checks run.
 """
 
+from __future__ import annotations
+
 import re
 from abc import abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence

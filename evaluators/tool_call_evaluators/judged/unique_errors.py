@@ -1,5 +1,7 @@
 """Groups behaviour failures into distinct errors by the ruling of a judge, not by their wording."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """`agents_asked`: whether the agents that should be asked were asked, and no others that must not be."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """`budget`: whether a turn, or a conversation, stayed within limits of time, calls, tokens and cost."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """`delegation` and `delegated_values`: how an agent gives work to others, and whether values survive that."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias

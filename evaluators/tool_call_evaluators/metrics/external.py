@@ -1,5 +1,7 @@
 """`external`: a metric computed by any program that reads JSON and writes JSON."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os

@@ -1,5 +1,7 @@
 """`forbidden_calls`: calls that must not be made, and what shows that they would have been seen."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

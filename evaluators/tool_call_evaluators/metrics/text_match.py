@@ -1,5 +1,7 @@
 """`exact_match`, `contains` and `json_similarity`: compare the answer, or another part of the case."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

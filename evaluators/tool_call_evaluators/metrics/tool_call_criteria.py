@@ -4,6 +4,8 @@ Criteria are options of the evaluator, for the whole suite, or fields of the cas
 also be the id of a call: UiPath's criteria may name a tool by the `tool.id` of its spans.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """`tool_call_validity`: do the calls conform to the definitions of the tools?"""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from functools import lru_cache

@@ -1,5 +1,7 @@
 """`tool_correctness`: did the agent use the right tools, graded as one F1 or order score?"""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 

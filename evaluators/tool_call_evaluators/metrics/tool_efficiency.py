@@ -1,5 +1,7 @@
 """`tool_efficiency`: the share of calls that do not repeat an earlier one."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

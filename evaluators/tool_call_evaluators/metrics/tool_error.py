@@ -1,5 +1,7 @@
 """`tool_error`: the share of calls that succeeded."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

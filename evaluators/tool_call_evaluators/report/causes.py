@@ -1,5 +1,7 @@
 """Groups what went wrong in a run by its cause, so that a report states each cause once."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any

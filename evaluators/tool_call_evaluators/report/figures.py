@@ -1,5 +1,7 @@
 """Figures of a run: the durations of turns, and calls, errors and mismatches of each tool."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Sequence

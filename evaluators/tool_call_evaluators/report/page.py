@@ -4,6 +4,8 @@ Texts are cut to shorter and shorter limits until the data fits; a cut text stat
 The export of the run contains everything.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Cuts texts and states the number of missing characters."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """Texts made of templates: plain ones, and Markdown, whose values cannot contain links, images or HTML."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any

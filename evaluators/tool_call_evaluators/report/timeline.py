@@ -1,6 +1,8 @@
 """The timeline of a turn, what happened when, on one time axis; and its rows with bars: first what was seen of the
 turn, then the spans as a tree. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any

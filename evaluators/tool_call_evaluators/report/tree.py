@@ -1,5 +1,7 @@
 """The tree of who asked whom, for pages, reports and terminals."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

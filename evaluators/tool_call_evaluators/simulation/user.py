@@ -3,6 +3,8 @@
 Without input or output.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field

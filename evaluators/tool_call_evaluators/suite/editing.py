@@ -1,5 +1,7 @@
 """Changes values in the text of a suite file, or adds a case: comments, anchors, order and format of all else stay."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

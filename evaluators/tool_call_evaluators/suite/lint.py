@@ -1,6 +1,8 @@
 """Finds what has no effect in a suite: expectations that no evaluator reads, evaluators without their input, gates that
 cannot be met, cases without evaluators, misspelt placeholders."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 

@@ -1,5 +1,7 @@
 """What a user says in a turn of a case: a text, parts, or a named answer to what the agent asked."""
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

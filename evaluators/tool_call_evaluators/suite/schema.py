@@ -4,6 +4,8 @@ It describes what `parse_suite` accepts, as far as a schema can, except for eval
 (`options.canonical_options`). It contains the built-in evaluators; in a suite with plug-ins it accepts others.
 """
 
+from __future__ import annotations
+
 import inspect
 import json
 from collections.abc import Mapping

@@ -3,6 +3,8 @@
 Ids of cases are made here too: they are sent in a header, so they are printable, without surrounding white space.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import re

@@ -1,5 +1,7 @@
 """One interface to the messages of both generations of a2a-sdk: protobuf in 1.x, pydantic models in 0.3."""
 
+from __future__ import annotations
+
 from typing import Any, TypeVar
 
 from a2a.types import Artifact, Message, Part, Task, TaskState

@@ -1,5 +1,7 @@
 """Serves names of arksim where arksim is not installed, so that files written for it load as they are."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module

@@ -2,6 +2,8 @@
 artifact, or in a data part: steps, each a call of a tool, or of another agent with a trace of its own. It has no
 results of tools."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,6 +1,8 @@
 """How instrumentations write values, as JSON or the Python repr of one: parsed, never evaluated; how they wrap a call's
 arguments and its result, and how to take the wrapping off."""
 
+from __future__ import annotations
+
 import ast
 import json
 import re

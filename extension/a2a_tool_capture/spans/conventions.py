@@ -4,6 +4,8 @@ are tool calls, and where each instrumentation puts the call: a row a convention
 A new convention is one row. What has no row here may be a call, so it makes the calls of its turn unknown.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

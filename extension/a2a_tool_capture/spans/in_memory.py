@@ -1,5 +1,7 @@
 """Spans and log events of the process itself, or exported as JSON, as the values that the reader takes."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any

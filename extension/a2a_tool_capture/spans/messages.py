@@ -1,5 +1,7 @@
 """LLM messages in spans and log events: where each instrumentation has them, and the calls in them."""
 
+from __future__ import annotations
+
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,8 @@
 """How each agent behind the proxy does: whether it answers, what its card declares, where its tool calls are seen, how
 its last turns ended."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -1,5 +1,7 @@
 """The application of the admin port (Starlette): its routes, who may use them, its errors."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -1,6 +1,8 @@
 """Routes of the admin API, whose parameters pydantic reads, and what requests have as a body: JSON of the API, forms of
 the pages."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar

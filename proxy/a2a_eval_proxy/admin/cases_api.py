@@ -1,5 +1,7 @@
 """The routes of cases: tests register cases that the traffic is scored against."""
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import replace
 from typing import Annotated, Any

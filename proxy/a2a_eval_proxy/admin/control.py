@@ -1,5 +1,7 @@
 """What the admin API and the pages need of a proxy, or of a store without traffic."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The route of live events: what happens to turns, as server-sent events."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal

@@ -3,6 +3,8 @@
 Wrong tokens are counted in the log. A token is long enough that no rate of guesses finds it.
 """
 
+from __future__ import annotations
+
 import hmac
 import logging
 from hashlib import sha256

@@ -1,5 +1,7 @@
 """Long computations, one at a time, that outlive the request that began them."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar

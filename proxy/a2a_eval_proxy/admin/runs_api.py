@@ -1,5 +1,7 @@
 """The routes of runs."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any

@@ -1,5 +1,7 @@
 """The routes by which people work on turns: assess them, make cases of them, bind them to cases."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

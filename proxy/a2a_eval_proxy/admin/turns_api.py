@@ -3,6 +3,8 @@
 The parameters that select turns serve the pages as well.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Annotated, Literal
 

@@ -3,6 +3,8 @@
 Bodies and events are shown by the rules of stored turns, and without credentials.
 """
 
+from __future__ import annotations
+
 import asyncio
 import base64
 import json

@@ -1,5 +1,7 @@
 """Reports what an exchange shows about turns to a book of them. Sans-io."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache

@@ -1,6 +1,8 @@
 """An error of capture costs turns their certainty, and traffic nothing: whoever calls capture catches it, and reports
 it here."""
 
+from __future__ import annotations
+
 import logging
 
 from a2a_tool_capture import Finding, Severity

@@ -10,6 +10,8 @@ An observation is a JSON object with `kind`, `exchange` (its id, which begins wi
 - `finding`: `finding`, of the task.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType

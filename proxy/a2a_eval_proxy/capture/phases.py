@@ -1,5 +1,7 @@
 """The phases of a turn from its message to its end, and one table of what leads from which phase to which."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 

@@ -5,6 +5,8 @@ task may span several turns. Observations come in the order of their times. What
 or what another proxy has seen, is one more observation: the task is folded again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,7 @@
 """What changes in open turns, for those who look at them. Sans-io."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice

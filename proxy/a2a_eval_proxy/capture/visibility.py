@@ -1,5 +1,7 @@
 """Whether the tool calls of an agent would have been captured: only then does no call mean that the agent made none."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 

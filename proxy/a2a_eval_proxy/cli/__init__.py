@@ -4,6 +4,8 @@
 that `--help` and errors are quick. This module imports the commands only after it has said what a signal does.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys

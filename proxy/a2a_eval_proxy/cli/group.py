@@ -1,5 +1,7 @@
 """The group of all commands, and what a command ends with: an exit code, and one sentence for each failure."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import os

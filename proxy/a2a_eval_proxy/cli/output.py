@@ -1,5 +1,7 @@
 """Standard output and error of commands, whatever their encoding is and whoever wrote what they show."""
 
+from __future__ import annotations
+
 import codecs
 import json
 import os

@@ -1,5 +1,7 @@
 """`run` and `evaluate`: they score with suites."""
 
+from __future__ import annotations
+
 from .command import command, run_async
 from .options import EvaluateOptions, RunOptions
 

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from ..cli.command import command, run_async
 from ..cli.options import StoredAgentOption, StoredRunOptions
 from ..cli.output import JsonOutput

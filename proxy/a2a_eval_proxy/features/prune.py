@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import click
 
 from ..cli.command import command, run_async

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from ..cli.command import command
 from ..cli.output import JsonOutput
 from ..feature import Feature

@@ -1,5 +1,7 @@
 """The agent's gRPC port: where it is, the calls to it, and its card from there."""
 
+from __future__ import annotations
+
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable

@@ -1,5 +1,7 @@
 """What the client gets of the messages of an answer."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable
 
 import orjson

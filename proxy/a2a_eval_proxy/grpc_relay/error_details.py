@@ -1,5 +1,7 @@
 """Removes the extension from the details of errors, google.rpc.Status in `grpc-status-details-bin`. Pure."""
 
+from __future__ import annotations
+
 from a2a_tool_capture.extension_filter import names_extension
 from a2a_tool_capture.spec import is_capture_uri
 from google.protobuf.message import DecodeError

@@ -1,5 +1,7 @@
 """Extended agent cards over gRPC: they name the proxy's addresses, as cards over HTTP do. Pure."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 from typing import Any

@@ -4,6 +4,8 @@ Without them, what an agent of 1.1 says of the order of its events would be lost
 the extension would not be removed from a timeline.
 """
 
+from __future__ import annotations
+
 from google.protobuf.descriptor import FieldDescriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool

@@ -5,6 +5,8 @@ what exists for its calls alone is found by its rules. Fields that the proxy doe
 there twice, what was looked at.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from a2a_tool_capture.extension_filter import (

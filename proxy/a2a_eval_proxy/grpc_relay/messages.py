@@ -4,6 +4,8 @@ A2A 1.0 is the service `lf.a2a.v1.A2AService`, A2A 0.3 `a2a.v1.A2AService`; thei
 the fields of A2A 1.1.
 """
 
+from __future__ import annotations
+
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

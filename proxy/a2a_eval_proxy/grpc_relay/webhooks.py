@@ -1,5 +1,7 @@
 """Webhooks in calls: set with the proxy's address, shown with their clients' own URLs, or refused."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 from typing import Any

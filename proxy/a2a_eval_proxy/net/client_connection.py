@@ -1,5 +1,7 @@
 """A client's connection, whichever version of HTTP it speaks: its number and its end."""
 
+from __future__ import annotations
+
 import array
 import asyncio
 import select

@@ -1,5 +1,7 @@
 """Loads files again when others replace them, as Kubernetes and cert-manager do."""
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 import logging

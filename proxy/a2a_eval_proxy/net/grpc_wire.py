@@ -1,5 +1,7 @@
 """gRPC over HTTP/2: messages in frames, their compression, and statuses in header fields. Pure."""
 
+from __future__ import annotations
+
 import binascii
 import re
 from collections.abc import Iterator

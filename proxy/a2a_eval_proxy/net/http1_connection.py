@@ -1,5 +1,7 @@
 """HTTP/1.1 with clients: one request at a time, each within limits of time and size."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
 """HTTP/1.1 as bytes, without a socket: requests of clients, responses to them, and requests to the agent."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from http import HTTPStatus

@@ -1,5 +1,7 @@
 """HTTP/2 to the agent: streams on shared connections, whose number follows what the agent accepts on each."""
 
+from __future__ import annotations
+
 import asyncio
 import ssl
 

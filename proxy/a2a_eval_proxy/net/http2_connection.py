@@ -1,5 +1,7 @@
 """What both sides of HTTP/2 have in asyncio: a connection that writes what its streams send."""
 
+from __future__ import annotations
+
 import asyncio
 from typing import Any
 

@@ -4,6 +4,8 @@ h2 knows the protocol, and does all that a peer makes it do: it would hold any f
 any number of pings. So the head of each frame is looked at before h2 has the frame.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 

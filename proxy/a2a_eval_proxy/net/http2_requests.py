@@ -1,5 +1,7 @@
 """HTTP requests over HTTP/2, each a stream, for an ASGI application."""
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections.abc import Iterable

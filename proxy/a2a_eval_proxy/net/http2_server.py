@@ -1,5 +1,7 @@
 """HTTP/2 with clients: each stream is a request, which a handler answers in a task of its own."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping

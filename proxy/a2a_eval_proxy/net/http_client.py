@@ -9,6 +9,8 @@ caller's; bodies are relayed as they arrive, with back-pressure both ways. Three
 - A connection on which the agent sent anything unrequested is not used (`Connection.is_quiet`).
 """
 
+from __future__ import annotations
+
 import asyncio
 import ssl
 import time

@@ -1,5 +1,7 @@
 """Listening ports: they accept connections, see regularly that clients keep their limits, and end."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import socket

@@ -1,5 +1,7 @@
 """Serves an agent of a2a-sdk in this process."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager

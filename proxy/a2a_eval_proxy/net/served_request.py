@@ -1,5 +1,7 @@
 """One request of a client and its response, whichever version of HTTP it came with."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from abc import ABC, abstractmethod

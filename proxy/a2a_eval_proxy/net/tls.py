@@ -1,5 +1,7 @@
 """TLS from files: our certificate, and the authorities we trust; each mistake in them gives one sentence."""
 
+from __future__ import annotations
+
 import ssl
 import stat
 from dataclasses import dataclass, field

@@ -5,6 +5,8 @@ span ids are hex, and unknown keys are ignored. A few bytes can become much memo
 of protobuf an empty span of 184. So decompressed bytes and the number of values are bounded before it is decoded.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import json

@@ -1,5 +1,7 @@
 """Forwards received requests, unchanged, to an OpenTelemetry collector."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import deque

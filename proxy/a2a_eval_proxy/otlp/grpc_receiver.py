@@ -1,5 +1,7 @@
 """OTLP/gRPC: the same intake behind calls over HTTP/2."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any

@@ -1,5 +1,7 @@
 """OTLP/HTTP: the ASGI application of the port that OpenTelemetry exporters send to."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from google.protobuf.json_format import MessageToJson

@@ -1,5 +1,7 @@
 """Processes an OTLP request of either transport: receives, decodes and forwards it, hands it to the sink, answers."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import Counter

@@ -1,5 +1,7 @@
 """Starts the receivers of traces that the settings ask for."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

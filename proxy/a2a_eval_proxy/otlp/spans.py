@@ -1,5 +1,7 @@
 """Converts OTLP export requests to spans and log events; hostile input never raises."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Passes decoded spans to the trace book, and decides how long a turn waits for its spans."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence

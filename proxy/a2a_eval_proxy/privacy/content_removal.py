@@ -1,5 +1,7 @@
 """Removes the content of turns and results for `--no-content`: names, structure and scores remain. Pure."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Detectors of personal data and secrets in texts. Pure, and linear in the length of the text."""
 
+from __future__ import annotations
+
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -3,6 +3,8 @@
 Redacts cases by the same rules, so that expected and actual values still match.
 """
 
+from __future__ import annotations
+
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence

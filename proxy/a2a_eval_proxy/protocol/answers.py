@@ -1,5 +1,7 @@
 """What an agent sent, read: one event of a stream, or a whole answer. Pure; never raises."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

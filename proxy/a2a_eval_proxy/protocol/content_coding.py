@@ -1,5 +1,7 @@
 """Decodes content codings step by step, so that nothing is decoded for which there is no room. Pure."""
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Generator
 

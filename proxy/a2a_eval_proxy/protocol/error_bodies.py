@@ -1,5 +1,7 @@
 """Responses of the proxy itself: errors in the shape of the binding that the client uses."""
 
+from __future__ import annotations
+
 import json
 from typing import NamedTuple
 

@@ -5,6 +5,8 @@ pass as they are. What is sent has equal values in the same order; of a member t
 the one that was looked at. What is removed: `a2a_tool_capture.extension_filter`.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import re

@@ -1,5 +1,7 @@
 """Which A2A operation an HTTP request is, over JSON-RPC or HTTP+JSON, protocol 1.0 or 0.3."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,5 +1,7 @@
 """Splits a byte stream into server-sent events, byte for byte, however it is chunked. Pure."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from typing import NamedTuple

@@ -5,6 +5,8 @@ it works on a turn names that turn, however many branches of its trace run at th
 3.3: a vendor may add its member, or change it, which then comes first; the others stay as they are, in their order.
 """
 
+from __future__ import annotations
+
 import re
 
 KEY = "a2a-eval-proxy"

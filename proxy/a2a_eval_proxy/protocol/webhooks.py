@@ -4,6 +4,8 @@ Agents differ in how they read JSON: in encodings, in fields that are there twic
 read alike is an error here, so that a policy about webhooks holds for every agent.
 """
 
+from __future__ import annotations
+
 import codecs
 import json
 import re

@@ -1,5 +1,7 @@
 """Agent cards: fetched for each request, rewritten to the proxy's URLs, with caching headers for the new card."""
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 import json

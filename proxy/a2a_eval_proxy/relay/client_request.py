@@ -1,5 +1,7 @@
 """One request of a client on the data port: its parts, the bytes held for it, and the response sent back."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Iterable, MutableMapping

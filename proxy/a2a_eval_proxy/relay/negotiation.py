@@ -1,5 +1,7 @@
 """Whether the agent's card declares the extension; the card is fetched again after a short TTL."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

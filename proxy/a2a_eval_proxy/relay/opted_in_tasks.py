@@ -1,5 +1,7 @@
 """The tasks for which a caller asked for the extension, and those with a webhook: both affect later requests."""
 
+from __future__ import annotations
+
 import hashlib
 import secrets
 from collections.abc import Iterable

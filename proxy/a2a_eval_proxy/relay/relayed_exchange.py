@@ -1,5 +1,7 @@
 """One exchange as the byte path knows it. Sans-io."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property

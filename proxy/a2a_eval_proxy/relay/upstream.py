@@ -1,5 +1,7 @@
 """The agent as an HTTP origin: its paths, headers and card."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import logging

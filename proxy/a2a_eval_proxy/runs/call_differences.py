@@ -1,5 +1,7 @@
 """Expected and made calls of a turn, side by side, for a terminal."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

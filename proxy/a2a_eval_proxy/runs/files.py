@@ -1,5 +1,7 @@
 """Files that commands make for their user."""
 
+from __future__ import annotations
+
 import errno
 import os
 import secrets

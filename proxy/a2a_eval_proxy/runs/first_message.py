@@ -1,5 +1,7 @@
 """A first message to an agent, in a run of its own that is not kept: what `init` and `doctor` begin with."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

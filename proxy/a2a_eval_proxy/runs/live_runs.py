@@ -1,5 +1,7 @@
 """Keeps with the runs of live traffic the suites that score them: by these their verdict is made where it is read."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable, Sequence

@@ -1,5 +1,7 @@
 """Agents that do not speak A2A: a feature serves each in this process, chosen by the scheme of its URL."""
 
+from __future__ import annotations
+
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -1,5 +1,7 @@
 """Changes suite files: each as a whole, and not if another program has changed it meanwhile."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 from collections.abc import Callable, Collection, Sequence

@@ -1,5 +1,7 @@
 """Turns, their scores and stored runs at a terminal."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

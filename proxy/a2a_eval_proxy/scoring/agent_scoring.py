@@ -1,5 +1,7 @@
 """What the settings of an agent say about scoring: its suite, the rules of its privacy, its judge budget."""
 
+from __future__ import annotations
+
 import logging
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Which case of the suite a turn belongs to, and which of the case's turns it is."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal

@@ -1,5 +1,7 @@
 """Conversations as a whole: each is scored when all its turns are."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Collection, Mapping
 from functools import partial

@@ -1,5 +1,7 @@
 """With what a closed turn is scored: what else shows its calls, the turns before it, and those that it caused."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import OrderedDict

@@ -1,5 +1,7 @@
 """From closed turns to stored results."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import Counter, deque

@@ -1,5 +1,7 @@
 """From turns and whole conversations to results, by the evaluators in force; and the thread that computes them."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,7 @@
 """A stored turn with its place in its case, as the report of a run sees it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 from tool_call_evaluators.matching.explain import CallChange

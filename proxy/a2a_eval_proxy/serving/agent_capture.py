@@ -1,5 +1,7 @@
 """The turns of one agent: folded from what its exchanges show, and passed on to be stored and scored."""
 
+from __future__ import annotations
+
 import asyncio
 import heapq
 import logging

@@ -3,6 +3,8 @@
 The agent gets the rest of the path. A proxy with the one agent of `--upstream` needs none of this.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from typing import Any

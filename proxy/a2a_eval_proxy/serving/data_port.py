@@ -1,5 +1,7 @@
 """The data port: relays requests to the agents and captures turns."""
 
+from __future__ import annotations
+
 import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack

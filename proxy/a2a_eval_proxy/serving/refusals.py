@@ -1,5 +1,7 @@
 """What answers requests that are for no agent, or that the agent's interface does not take."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from typing import Any

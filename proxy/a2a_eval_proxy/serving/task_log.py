@@ -4,6 +4,8 @@ Whoever observes something of a task, or finds that nobody else does any more, f
 that another proxy has overtaken is made again: so the turns show everything in the end, whoever folds last.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence

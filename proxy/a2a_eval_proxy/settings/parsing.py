@@ -3,6 +3,8 @@
 Every parser raises ValueError with what is accepted.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import re

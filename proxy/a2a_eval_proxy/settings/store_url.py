@@ -1,5 +1,7 @@
 """Where a store is, as users write it: a path, `sqlite:///path` or `postgresql://...`."""
 
+from __future__ import annotations
+
 import re
 from urllib.parse import parse_qsl, quote, urlencode
 

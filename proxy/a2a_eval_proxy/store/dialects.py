@@ -1,6 +1,8 @@
 """Where the statements of SQLite and PostgreSQL differ: the one place. Every other statement is written once, with
 parameters `:name`."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 PREFIX = 128

@@ -4,6 +4,8 @@ What waits to be written waits as such text, in UTF-8: a Python string takes fou
 one of them is an emoji, and objects take many times what they say. `Item`s wait in the queue, and are counted in bytes.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import math

@@ -4,6 +4,8 @@ Observations are as they were on the wire: nothing is redacted in them. They sta
 been closed for a while.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """The tables and indexes of a store, declared once, and created whole."""
 
+from __future__ import annotations
+
 from .base import StoreError
 from .dialects import SqlDialect
 from .observations import OBSERVATIONS, OBSERVATIONS_INDEXES, PROXIES

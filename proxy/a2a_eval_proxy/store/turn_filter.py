@@ -1,5 +1,7 @@
 """Selects turns by what they contain: by patterns for the database, which find too many at most, then exactly."""
 
+from __future__ import annotations
+
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,6 +3,8 @@
 They outlive restarts, and replicas share them. No API, export or log shows them: a URL may contain a secret.
 """
 
+from __future__ import annotations
+
 from asyncio import Future
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, fields

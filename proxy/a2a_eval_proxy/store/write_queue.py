@@ -1,5 +1,7 @@
 """The writing half of a store: one thread that takes what is queued in groups, and tries until it is committed."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import math

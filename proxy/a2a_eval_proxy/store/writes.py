@@ -1,5 +1,7 @@
 """The statements that write what is queued, and delete what is old. Values stand at `?`, or have names."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain

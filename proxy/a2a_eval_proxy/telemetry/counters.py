@@ -3,6 +3,8 @@
 Counters are plain numbers that the byte path increments.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

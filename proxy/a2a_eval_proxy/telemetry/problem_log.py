@@ -1,5 +1,7 @@
 """One log line for a problem that repeats, not one for each time it happens."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,6 +1,8 @@
 """Our telemetry where it is wanted: providers of its own, exported over OTLP, closed within bounds; and evaluation
 results as `gen_ai.evaluation.result` events (semantic conventions for GenAI)."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import time

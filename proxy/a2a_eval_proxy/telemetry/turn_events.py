@@ -1,5 +1,7 @@
 """What is published of turns as live events, redacted as in the store."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -6,6 +6,8 @@ assigned only if exactly one turn was open at its time, and if it shows an agent
 traces every request for its card. Spans may arrive before the turn is known, in many batches, and long after.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

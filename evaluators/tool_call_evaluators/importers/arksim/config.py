@@ -9,6 +9,8 @@ same name here, `unordered` is `any_order` with a score of 1, `contains` is `sup
 (`subset`) and `ignore`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

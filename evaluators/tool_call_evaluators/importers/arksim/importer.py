@@ -1,5 +1,7 @@
 """ArkSim's files as an importer: what is recognised, read and written of them, and the code that is written for it."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Makes an evaluator of a custom metric of arksim, whose `self.llm` is a judge."""
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 import json

@@ -1,5 +1,7 @@
 """The classes of a custom metric and of `evaluation.json` (schema v1.1), as in arksim 0.3.8, and arksim's gates."""
 
+from __future__ import annotations
+
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence

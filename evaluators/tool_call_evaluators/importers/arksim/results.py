@@ -4,6 +4,8 @@ As there, turns count from 0, scores are on their own scale, and -1 stands for a
 errors are those of behaviour failures; all others are in the report.
 """
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The files of a run in ArkSim's format."""
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,6 +4,8 @@ As in ArkSim, a turn is a message of the user with the answer that follows it; a
 without a message, is no turn.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,7 @@
 """`accept` and `record`: suites that expect what the agent did in stored runs."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """`calibrate`: the judges of a suite compared with labels of stored turns and conversations. No agent is needed."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

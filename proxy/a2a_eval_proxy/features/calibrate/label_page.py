@@ -1,6 +1,8 @@
 """Judges: what calibrations say about them, and the page on which people label turns or conversations, blind to the
 judge's verdict."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any

@@ -1,6 +1,8 @@
 """The client of a check: the transports of a2a-sdk, with the request and the answer as evidence, bounded in size and
 time."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import ssl

@@ -1,5 +1,7 @@
 """What a check asked and was answered, as values, and where the extension occurs in it. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum

@@ -1,5 +1,7 @@
 """The report of a check: all rules applied to a record; as text and JSON. Pure."""
 
+from __future__ import annotations
+
 import json
 import textwrap
 from dataclasses import dataclass

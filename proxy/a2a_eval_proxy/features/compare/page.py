@@ -1,5 +1,7 @@
 """Two runs compared, the last two of a suite unless others are chosen."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from markupsafe import Markup

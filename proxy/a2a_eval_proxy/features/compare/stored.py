@@ -1,5 +1,7 @@
 """Two stored runs compared for the admin API and its pages."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 

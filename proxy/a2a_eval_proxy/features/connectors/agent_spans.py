@@ -1,5 +1,7 @@
 """Tool calls that others record in an agent: the spans and log events of OpenTelemetry, and an installed arksim."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """An agent that is a model behind an OpenAI-compatible chat-completions API, whose tool calls are recorded."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import os

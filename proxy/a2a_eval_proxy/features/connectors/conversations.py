@@ -1,5 +1,7 @@
 """The conversations with an agent that is not an A2A server: an instance for each, asked turn by turn."""
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 import logging

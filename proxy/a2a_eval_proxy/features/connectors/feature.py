@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 

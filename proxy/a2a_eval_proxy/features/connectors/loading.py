@@ -1,5 +1,7 @@
 """Imports Python code: a file, or a module by its dotted name; and the class of an agent in it."""
 
+from __future__ import annotations
+
 import importlib
 import inspect
 import sys

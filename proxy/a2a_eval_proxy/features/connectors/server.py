@@ -2,6 +2,8 @@
 
 Its tool calls travel in the extension."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import ssl

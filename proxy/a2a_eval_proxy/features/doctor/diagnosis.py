@@ -1,5 +1,7 @@
 """What `doctor` says: what one message shows of an agent's tool calls, and what would show more (`diagnosis.txt`)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The frameworks that are recognised, and the lines of their pages (extension/docs/frameworks): `frameworks.toml`."""
 
+from __future__ import annotations
+
 import json
 import re
 import tomllib

@@ -12,6 +12,8 @@ These are certain. Where several turns of a trace fit, or the turn that is named
 guess.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

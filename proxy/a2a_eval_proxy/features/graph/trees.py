@@ -1,5 +1,7 @@
 """Trees of turns, from what the store has now."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

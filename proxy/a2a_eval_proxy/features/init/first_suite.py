@@ -1,5 +1,7 @@
 """`init`: a first suite for an agent, recorded from it, with a configuration and a CI job."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 

@@ -1,5 +1,7 @@
 """The options of `mcp`."""
 
+from __future__ import annotations
+
 from ...settings import parsing as types
 from ...settings.options import option
 from ...settings.parts import PluginOption, StoreOption

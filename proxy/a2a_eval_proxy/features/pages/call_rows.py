@@ -1,5 +1,7 @@
 """The tool calls of a turn as rows: numbered, those that are not as expected first. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any

@@ -3,6 +3,8 @@
 Runs are read off the event loop, one at a time: a long one takes seconds, in which a page shows its counts.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """What a screen is: see the docstring of the room."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The pages as routes of the admin port: rendering, security headers, assets, errors, login."""
 
+from __future__ import annotations
+
 import asyncio
 import secrets
 import time

@@ -3,6 +3,8 @@
 Turns that other processes add to the store are live events.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import secrets

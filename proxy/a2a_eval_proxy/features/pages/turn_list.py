@@ -1,6 +1,8 @@
 """The list of turns, newest first, with filters whose state is the URL; and the agents behind the proxy: all of them,
 those that fail now first, and one of several."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,6 +1,8 @@
 """One turn in full: texts, calls next to expected ones, scores, findings, timeline, wire; what people do with it
 (annotate it, copy or append the case that it makes, bind it to a case); and one conversation with its turns."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Where agents send notifications: an ASGI application that captures each one and passes it on to its webhook."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import logging

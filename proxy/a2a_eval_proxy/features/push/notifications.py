@@ -1,5 +1,7 @@
 """Notifications: read, without tool calls for clients that did not ask, and as events of their tasks. Pure."""
 
+from __future__ import annotations
+
 import base64
 import logging
 import re

@@ -3,6 +3,8 @@
 What responses and notifications show about webhooks is stored in the background.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import math

@@ -1,5 +1,7 @@
 """The addresses of the proxy that stand for webhooks, in requests, responses and notifications. Pure."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping

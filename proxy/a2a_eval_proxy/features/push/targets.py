@@ -1,5 +1,7 @@
 """Which webhooks the proxy may send to: a URL when it is registered, an address when a notification is sent. Pure."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout

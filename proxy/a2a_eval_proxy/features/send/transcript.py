@@ -1,5 +1,7 @@
 """`send`: one message to an agent, and what it does."""
 
+from __future__ import annotations
+
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,5 +1,7 @@
 """What is wrong with a suite, and what of its agent cannot be seen, before anything is sent to the agent."""
 
+from __future__ import annotations
+
 from tool_call_evaluators.judge.question import JudgeNotConfiguredError
 from tool_call_evaluators.model import UNREAD_EXPECTATION
 from tool_call_evaluators.suite import Suite

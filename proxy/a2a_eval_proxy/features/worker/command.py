@@ -3,6 +3,8 @@
 It takes jobs, tries them again, and takes over those of workers that died.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import secrets

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from ...cli.command import command, run_async
 from ...feature import Feature
 from .options import WorkerOptions

@@ -1,6 +1,8 @@
 """What a worker does with a job: it scores the turns of each agent by the settings that this has, and the conversations
 that are over with them."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import groupby

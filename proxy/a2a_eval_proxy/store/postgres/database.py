@@ -1,5 +1,7 @@
 """A PostgreSQL database for callers on any thread and event loop: its connections live on one loop of their own."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import re

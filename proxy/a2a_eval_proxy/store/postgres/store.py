@@ -1,6 +1,8 @@
 """Turns in a PostgreSQL database: opened by any number of processes together, written in groups, each in one
 transaction."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """What workers read and write: unlike the store's own writes, these are awaited and return what they changed."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """Opens and recognizes the file of an SQLite store, renames a damaged one, shows its users."""
 
+from __future__ import annotations
+
 import os
 import sqlite3
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 What is old is deleted for good: neither the file nor its write-ahead log has its bytes.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import sqlite3
