@@ -119,5 +119,4 @@ class HeldBody:
             while True:
                 size = decoding.send(await self.room(size, waits=waits))
         except StopIteration as end:
-            content: bytes = end.value
-            return content
+            return bytes(end.value)

@@ -114,8 +114,7 @@ class Part:
 
     @property
     def start(self) -> int:
-        index: int = self.event.start_mark.index
-        return index
+        return int(self.event.start_mark.index)
 
     def inner(self, step: str | int) -> Part | None:
         """The child with that key or index."""
@@ -299,8 +298,7 @@ def _position(mark: Any) -> Position:
 
 
 def _end(event: Any) -> int:
-    index: int = event.end_mark.index
-    return index
+    return int(event.end_mark.index)
 
 
 def plain_value(text: str) -> Any:

@@ -56,8 +56,7 @@ class MessageFilter:
         if outcome is Shown.WHOLE and not is_named:
             return data
         self._cut(message, kept=False)
-        encoded: bytes = message.SerializeToString()
-        return encoded
+        return bytes(message.SerializeToString())
 
     def _shown_update(self, update: Any) -> Shown:
         """Cut an artifact update, if the message has one."""

@@ -142,12 +142,11 @@ class Privacy:
     def __init__(self, redactor: Redactor = NO_RULES, *, keeps_content: bool = True) -> None:
         self.redactor = redactor
         self.keeps_content = keeps_content
-        self._has_rules = redactor.has_rules
         self.changes_turns = redactor.has_rules or not keeps_content  # False: every method returns what it is given
 
     def redacted(self, turn: Turn) -> Turn:
         """Returns the redacted turn. Never raises: a turn that cannot be redacted is returned without content."""
-        if not self._has_rules:
+        if not self.redactor.has_rules:
             return turn
         return _guarded(lambda: self.redactor.turn(turn), lambda: _bare(turn), f"turn {turn.turn_id}")
 
@@ -191,13 +190,13 @@ class Privacy:
 
     def identifier(self, text: str) -> str:
         """Returns a redacted id of the client or agent. Never raises."""
-        if not self._has_rules:
+        if not self.redactor.has_rules:
             return text
         return _guarded(lambda: self.redactor.identifier(text), lambda: _FAILED, "an id")
 
     def text(self, text: str) -> str:
         """Returns a redacted message about turns. Never raises."""
-        return _guarded(lambda: self.redactor.text(text), lambda: _FAILED) if self._has_rules else text
+        return _guarded(lambda: self.redactor.text(text), lambda: _FAILED) if self.redactor.has_rules else text
 
     @property
     def covers_texts(self) -> bool:

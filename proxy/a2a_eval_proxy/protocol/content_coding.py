@@ -104,8 +104,7 @@ def granted(steps: Decoding) -> bytes:
         while True:
             steps.send(True)
     except StopIteration as end:
-        content: bytes = end.value
-        return content
+        return bytes(end.value)
 
 
 def decoded_whole(encoding: str, body: bytes, limit: int) -> bytes:

@@ -44,8 +44,7 @@ class EncodedTurn:
 
     @property
     def turn_id(self) -> str:
-        turn_id: str = self.columns["turn_id"]
-        return turn_id
+        return str(self.columns["turn_id"])
 
     @property
     def size(self) -> int:

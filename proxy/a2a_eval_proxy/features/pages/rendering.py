@@ -78,8 +78,7 @@ def named(link: Callable[..., str], segment: str, name: str, **query: str | None
 
 def name_in(request: Request) -> str:
     """The name in the URL of a page, on a route that ends with `{name:path}`."""
-    name: str = request.path_params["name"] or request.query_params.get("name", "")
-    return name
+    return str(request.path_params["name"] or request.query_params.get("name", ""))
 
 
 SIGNS = {

@@ -155,8 +155,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
-    number: int = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
-    return number
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
 def moved_aside(path: str, damaged: Identity | None, why: str) -> str:

@@ -237,8 +237,7 @@ def observations_in_memory(agent: str) -> ObservationTable:
         connection.execute(statement)
 
     def used() -> int:
-        size: int = connection.execute(SQLITE.used).fetchone()[0]
-        return size
+        return int(connection.execute(SQLITE.used).fetchone()[0])
 
     async def read(statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
         return decode(connection.execute(statement, values))
