@@ -33,12 +33,6 @@ class Pod:
     url: str
     admin: str
 
-    def ready(self) -> int | None:
-        """What /readyz answers; None where no process listens."""
-        with suppress(httpx.TransportError):
-            return httpx.get(f"{self.admin}/readyz", trust_env=False).status_code
-        return None
-
     def get(self, path: str, token: str = TOKEN) -> httpx.Response:
         return httpx.get(self.admin + path, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
 

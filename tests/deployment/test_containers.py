@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from a2a.client import create_client
 from a2a.types import TaskState
 from deployment.containers import IMAGE, REPOSITORY, NoContainersError, Podman, commands, working_podman
-from deployment.pod import PROXY, Pod, running, say, until_up
+from deployment.pod import PROXY, running, say, until_up
 from deployment.rendering import overlay
 from support.patience import PATIENCE_S
 from support.ports import held_ports
@@ -27,7 +25,6 @@ from support.prefork import run
 from support.provision import UnavailableError, python_environment
 
 HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges")
-CLIENTS = 6
 GRACE_S = 60
 """As the manifest has it."""
 
@@ -140,50 +137,21 @@ async def test_the_compose_file_serves_and_writes_the_report(podman: Podman, tmp
     assert {"report.html", "junit.xml"} <= {path.name for path in (tmp_path / "report").iterdir()}
 
 
-async def test_a_sidecar_scores_and_ends_under_load_in_order(podman: Podman, tmp_path: Path) -> None:
-    """The proxy ends while the agent continues, as the agent's preStop has it. Clients leave when it is not ready."""
+async def test_a_sidecar_scores_and_ends_in_order(podman: Podman, tmp_path: Path) -> None:
+    """The proxy ends while the agent continues, as the agent's preStop has it."""
+    text = "Where is order ORD-1001?"
     with running(podman, tmp_path, overlay("sidecar-classic"), {}, {}) as pod:
         assert pod.get("/metrics").is_success
         assert pod.get("/metrics", token="another").status_code == 401
-        await end_under_load(pod, podman)
-
-
-async def end_under_load(pod: Pod, podman: Podman) -> None:
-    answers: dict[str, TaskState] = {}
-    enough = asyncio.Event()
-
-    async def talk(number: int) -> None:
         async with await create_client(pod.url) as client:
-            while not enough.is_set():
-                text = f"Where is order ORD-1001? ({number}-{uuid.uuid4()})"
-                answers[text] = await say(client, text)
-
-    async def at_least(count: int) -> None:
-        while len(answers) < count:
-            await asyncio.sleep(0.02)
-
-    async with asyncio.timeout(GRACE_S), asyncio.TaskGroup() as clients:
-        for number in range(CLIENTS):
-            clients.create_task(talk(number))
-        await at_least(5 * CLIENTS)
-        ending = asyncio.create_task(asyncio.to_thread(podman, "stop", "--time", str(GRACE_S), PROXY, timeout_s=70))
-        while await asyncio.to_thread(pod.ready) != 503:
-            await asyncio.sleep(0.02)
-        await at_least(len(answers) + CLIENTS)
-        enough.set()
-    await ending
-
-    assert podman("wait", PROXY).strip() == "0"
-    assert set(answers.values()) == {TaskState.TASK_STATE_COMPLETED}
-    (container,) = json.loads(podman("container", "inspect", PROXY))
-    (data,) = (mount["Source"] for mount in container["Mounts"] if mount["Destination"] == "/data")
-    turns = [turn for turn in exported(Path(data) / "turns.db") if turn["user_text"] in answers]
-    assert Counter(turn["user_text"] for turn in turns) == Counter(list(answers))
-    assert {turn["status"] for turn in turns} == {"done"}
-    assert {len(turn["tool_calls"]) for turn in turns} == {1}
-    assert {(result["evaluator"], result["status"]) for turn in turns for result in turn["evaluations"]} == {
-        ("tool_error", "passed")
-    }
+            assert await say(client, text) == TaskState.TASK_STATE_COMPLETED
+        podman("stop", "--time", str(GRACE_S), PROXY, timeout_s=70)
+        assert podman("wait", PROXY).strip() == "0"
+        (container,) = json.loads(podman("container", "inspect", PROXY))
+        (data,) = (mount["Source"] for mount in container["Mounts"] if mount["Destination"] == "/data")
+        (turn,) = exported(Path(data) / "turns.db")
+    assert (turn["user_text"], turn["status"], len(turn["tool_calls"])) == (text, "done", 1)
+    assert [(result["evaluator"], result["status"]) for result in turn["evaluations"]] == [("tool_error", "passed")]
 
 
 def exported(store: Path) -> list[dict[str, Any]]:

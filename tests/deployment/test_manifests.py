@@ -431,14 +431,6 @@ def test_each_team_adds_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
         assert settings.each_agent["orders"].hosts == ("orders.example.com",)
 
 
-def test_the_values_of_a_team_in_the_readme_are_good(tmp_path: Path) -> None:
-    (values,) = (text for name, text in snippets("yaml") if name == "shop.yaml")
-    (tmp_path / "shop.yaml").write_text(values, "utf-8")
-    manifests = chart("--values", str(tmp_path / "shop.yaml"), *TRAVEL, "--set", "mode=gateway")
-    assert set(agents_in(manifests)) == {"orders", "refunds", "flights"}
-    assert complaints(manifests, VERSIONS[GATEWAY]) == []
-
-
 def test_a_change_of_an_agent_or_of_its_suite_needs_a_new_pod() -> None:
     suite = "suite: orders\nevaluators: [tool_error]\n"
     with_suite = chart(*RELEASES["helm-agents"], "--set", f"suites.orders={suite}")

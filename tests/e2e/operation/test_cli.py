@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from pathlib import Path
 
 from e2e.contracts import GetAgent
 from support.prefork import run
-from support.proxy import Proxy
-from support.raw_a2a import Wire
-
-
-def test_export_has_the_turns_of_the_api(agent: GetAgent, tmp_path: Path) -> None:
-    store = tmp_path / "turns.db"
-    with Proxy(agent("v1"), store, "--run", "exported") as proxy:
-        for _ in range(3):
-            Wire("1.0", "JSONRPC").message(f"artifact {uuid.uuid4()}").to(proxy.url)
-        proxy.flush()
-        turns = proxy.turns(run="exported")
-
-    result = run("export", "--store", store, "--run", "exported", cwd=tmp_path)
-
-    lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert (result.returncode, len(lines)) == (0, 3)
-    assert sorted(lines, key=str) == sorted(turns, key=str)
 
 
 def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, tmp_path: Path) -> None:

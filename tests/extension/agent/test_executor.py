@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import queue
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import grpc.aio
@@ -67,10 +65,8 @@ from agents.recording_agent import agent_card, application
 from agents.serving import ServerThread
 from google.protobuf.json_format import MessageToDict, MessageToJson
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from support.patience import PATIENCE_S, awaited
+from support.endpoint import Endpoint, served_endpoint
+from support.patience import PATIENCE_S
 
 CROWD = 6
 recorder = ToolCallRecorder()
@@ -400,32 +396,10 @@ TRACES = ("tool-call-capture", "Tool calls", "KETTLE", "CUP")
 """What only an agent that reports its calls puts on the wire."""
 
 
-@dataclass
-class Webhooks:
-    """Where an agent's notifications arrive, by path."""
-
-    url: str
-    arrived: dict[str, queue.SimpleQueue[bytes]]
-
-    async def until_completed(self, path: str) -> str:
-        """All that came to `path` up to the end of the task."""
-        bodies: list[bytes] = []
-        while not bodies or b"TASK_STATE_COMPLETED" not in bodies[-1]:
-            await asyncio.to_thread(awaited, self.arrived[path], bodies)
-        return b"\n".join(bodies).decode()
-
-
 @pytest.fixture
-def webhooks() -> Any:
-    arrived: dict[str, queue.SimpleQueue[bytes]] = {"asked": queue.SimpleQueue(), "plain": queue.SimpleQueue()}
-
-    async def take(request: Request) -> Response:
-        arrived[request.path_params["name"]].put(await request.body())
-        return Response()
-
-    app = Starlette(routes=[Route("/{name}", take, methods=["POST"])])
-    with ServerThread(lambda url: app) as server:
-        yield Webhooks(server.url, arrived)
+def webhooks() -> Iterator[dict[str, Endpoint]]:
+    with served_endpoint() as asked, served_endpoint() as plain:
+        yield {"asked": asked, "plain": plain}
 
 
 def serving(card: AgentCard, store: PushNotificationConfigStore | None = None) -> CapturingRequestHandler:
@@ -562,19 +536,19 @@ async def test_a_message_that_lists_the_extension_asks_without_the_header(
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize(("binding", "version"), BINDINGS)
 async def test_webhooks_are_told_what_the_request_that_set_them_asked_for(
-    binding: str, version: str, gated: bool, webhooks: Webhooks
+    binding: str, version: str, gated: bool, webhooks: dict[str, Endpoint]
 ) -> None:
     plain = InMemoryPushNotificationConfigStore()
     async with connected(binding, version, GatedPushConfigStore(plain) if gated else plain) as client:
         task_id = await begun(client, "hold")
-        for name in webhooks.arrived:
+        for name, webhook in webhooks.items():
             await client.create_task_push_notification_config(
-                TaskPushNotificationConfig(task_id=task_id, id=name, url=f"{webhooks.url}/{name}"),
+                TaskPushNotificationConfig(task_id=task_id, id=name, url=webhook.url),
                 context=asking(name == "asked"),
             )
         await ended(client, task_id, asked=False)
-        for name in webhooks.arrived:
-            body = await webhooks.until_completed(name)
+        for name, webhook in webhooks.items():
+            body = "".join([one.body.decode() for one in await webhook.until_ended()])
             assert body.count("TASK_STATE_COMPLETED") == 1
             assert ("CUP" in body) is (gated and name == "asked")
             assert ("tool-call-capture" in body) is (gated and name == "asked")

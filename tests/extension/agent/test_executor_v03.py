@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a_tool_capture import URI, CaptureClient, read_tool_calls
-from agents.serving import ServerThread
+from support.endpoint import served_endpoint
 from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 from support.provision import python_environment
@@ -74,22 +74,10 @@ async def test_a_client_that_asks_gets_every_call_of_a_stream(agent: str) -> Non
 
 
 async def test_webhooks_are_told_no_calls(agent: str) -> None:
-    told: list[bytes] = []
-
-    def webhook(url: str) -> Any:
-        async def app(scope: Any, receive: Any, respond: Any) -> None:
-            if scope["type"] == "http":
-                told.append((await receive())["body"])
-                await respond({"type": "http.response.start", "status": 200, "headers": []})
-                await respond({"type": "http.response.body", "body": b""})
-
-        return app
-
-    with ServerThread(webhook) as server:
-        parts = [{"kind": "text", "text": "plain"}]
-        message = {"kind": "message", "messageId": "m", "role": "user", "parts": parts}
-        configuration = {"pushNotificationConfig": {"url": server.url}}
+    message = {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "plain"}]}
+    with served_endpoint() as webhook:
+        configuration = {"pushNotificationConfig": {"url": webhook.url}}
         answer = await ask(agent, "message/send", {"message": message, "configuration": configuration})
+        told = [one.body for one in await webhook.until_ended()]
     assert calls_in(answer.json()["result"]) == ["kettle"]
-    assert b"completed" in told[-1]
     assert not any(b"kettle" in body or b"tool-call-capture" in body for body in told)

@@ -100,17 +100,6 @@ def outside_of_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)  # arksim and the SDK are extras: without them there is nothing to test
 
 
-@pytest.mark.statement(313)
-def test_the_template_of_arksim_runs_as_it_stands(tmp_path: Path) -> None:
-    template = packages("arksim") / "arksim/templates/my_agent.py"
-    tmp_path.joinpath("suite.yaml").write_text(
-        "suite: s\nevaluators: [tool_error]\ntolerate: [vacuous]\ncases: [{id: a, turns: [{user: Hello}]}]\n", "utf-8"
-    )
-    done = run("run", "suite.yaml", "--agent", f"python:{template}", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [turn["response_text"] for turn in exported(tmp_path)] == ["You said: Hello"]
-
-
 @pytest.mark.statement(316, 319)
 @pytest.mark.parametrize("environments", [["frameworks"], ["frameworks", "arksim"]], ids=["alone", "with-arksim"])
 def test_calls_are_captured_without_wrapping(tmp_path: Path, environments: list[str]) -> None:

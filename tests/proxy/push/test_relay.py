@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_tool_capture import METADATA_KEY, URI
-from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
+from proxy.push.conftest import Endpoint, Relay, message, relaying
+from support.endpoint import Received
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 

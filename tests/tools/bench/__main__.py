@@ -32,7 +32,7 @@ EXIT_CANNOT_RUN = 2
 PARTS: dict[str, tuple[int, str, Any]] = {
     "traffic": (8, "CPU, latency and memory, compared with nginx and a naive proxy", traffic),
     "stages": (5, "what forwarding, capture, filter, store and scoring each add to a request and an event", stages),
-    "traces": (3, "spans received over OTLP, compared with decoding them", traces),
+    "traces": (3, "spans received over OTLP", traces),
     "runs": (3, "runs of 1,000 cases x 5 attempts: the CPU time of `run` itself", runs),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL", workers),
 }

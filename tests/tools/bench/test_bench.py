@@ -54,7 +54,7 @@ def test_a_part_has_a_figure_for_every_metric(part: str, only: list[str] | None,
 
     missing = {key for key, found in measured.figures().items() if not found}
     assert missing <= {"kb_per_stream"}, "streams that are this short are not always open at once"
-    assert [*measured.targets] == (only or ["decoding", "proxy"])
+    assert [*measured.targets] == (only or ["proxy"])
 
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""Traces: what the proxy takes to ingest spans over OTLP/HTTP, against decoding them at all.
+"""Traces: what the proxy takes to ingest spans over OTLP/HTTP.
 
 Bodies are the golden spans as agents export them, repeatedly, in traces of their own.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 import tempfile
 import time
@@ -25,14 +24,10 @@ from .programs import compile_c, running_agent
 from .targets import Running, launched, proxy_command
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "spans"
-FLOOR, SUBJECT = "decoding", "proxy"
+SUBJECT = "proxy"
 EXPORTERS = 4
 """At once; each waits for its answer before it sends the next body, as OpenTelemetry SDKs do."""
-BATCHES = {
-    "one": ("1 trace per request, protobuf", 1, False),
-    "many": ("40 traces per request, protobuf", 40, False),
-    "gzip": ("40 traces per request, gzip", 40, True),
-}
+BATCHES = {"one": ("1 trace per request", 1), "many": ("40 traces per request", 40)}
 WARM_UP_TRACES = 50
 PATIENCE_S = 120.0
 _POLL_S = 0.02
@@ -52,7 +47,6 @@ class Body(NamedTuple):
 
     content: bytes
     spans: int
-    compressed: bool
 
 
 def trace_ids() -> Iterator[bytes]:
@@ -63,7 +57,7 @@ def trace_ids() -> Iterator[bytes]:
 _numbers = count(1 << 100)
 
 
-def bodies(ids: Iterable[bytes], traces: int = 40, compressed: bool = False) -> Iterator[Body]:
+def bodies(ids: Iterable[bytes], traces: int = 40) -> Iterator[Body]:
     """Requests of that number of traces each, until `ids` end."""
     ids, recorded = iter(ids), cycle(_golden_traces())
     while some := list(islice(ids, traces)):
@@ -71,8 +65,7 @@ def bodies(ids: Iterable[bytes], traces: int = 40, compressed: bool = False) -> 
         content = b"".join(
             body.replace(old, new) for new, (body, old, _) in zip(some, chosen, strict=True)
         )  # one message of protobuf after another is one message
-        spans = sum(spans for *_, spans in chosen)
-        yield Body(gzip.compress(content, 6) if compressed else content, spans, compressed)
+        yield Body(content, sum(spans for *_, spans in chosen))
 
 
 def _golden_traces() -> list[tuple[bytes, bytes, int]]:
@@ -88,7 +81,7 @@ def _golden_traces() -> list[tuple[bytes, bytes, int]]:
 
 
 def traces(setting: Setting) -> Measured:
-    measured = Measured(METRICS, [FLOOR, SUBJECT], SUBJECT, [FLOOR])
+    measured = Measured(METRICS, [SUBJECT])
     affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, setting.other_cpus)  # this process is the exporter
     agent = compile_c("upstream", setting.folder)
@@ -102,24 +95,15 @@ def traces(setting: Setting) -> Measured:
                 idle_mb = proxy.rss_mb()
                 setting.progress(f"round {number} of {setting.plan.rounds}: traces of turns")
                 values[SUBJECT] |= _joined(setting, proxy, port)
-                for key, (title, size, compressed) in BATCHES.items():
+                for key, (title, size) in BATCHES.items():
                     setting.progress(f"round {number} of {setting.plan.rounds}: {title}")
-                    batch = list(bodies(islice(trace_ids(), setting.plan.traces), size, compressed))
-                    values[FLOOR][f"traces_{key}_cpu_us"] = _decoded(batch)
+                    batch = list(bodies(islice(trace_ids(), setting.plan.traces), size))
                     values[SUBJECT][f"traces_{key}_cpu_us"] = _ingested(proxy, port, batch)
                 setting.progress(f"round {number} of {setting.plan.rounds}: flood")
                 values[SUBJECT] |= _flooded(setting, proxy, port, idle_mb)
     finally:
         os.sched_setaffinity(0, affinity)
     return measured
-
-
-def _decoded(batch: list[Body]) -> float | None:
-    """Microseconds of CPU for each span, of a process that does nothing else."""
-    begun = time.process_time()
-    for body in batch:
-        ExportTraceServiceRequest.FromString(gzip.decompress(body.content) if body.compressed else body.content)
-    return per(time.process_time() - begun, sum(body.spans for body in batch))
 
 
 def _ingested(proxy: Running, port: int, batch: list[Body]) -> float | None:
@@ -185,8 +169,6 @@ def post_all(proxy: Running, port: int, batch: list[Body]) -> int:
 
         def post(body: Body) -> None:
             headers = {"content-type": "application/x-protobuf"}
-            if body.compressed:
-                headers["content-encoding"] = "gzip"
             while (answer := client.post(url, content=body.content, headers=headers)).status_code == 503:
                 time.sleep(_POLL_S)
             answer.raise_for_status()
