@@ -63,20 +63,24 @@ async def _answer(request: HttpProbe, about: Mapping[str, str]) -> str:
     url = request.url
     for name in ("case_id", "context_id"):
         url = url.replace(f"{{{name}}}", quote(about[name], safe=""))
+    place = f"{request.method} {url.partition('?')[0]}"
     headers = {name: resolve_header(name, value) for name, value in request.headers.items()}
     body = {"content": request.body} if isinstance(request.body, str) else {"json": request.body}
     transport = EnvironmentTransport(_tls())
-    async with (
-        httpx.AsyncClient(transport=transport, timeout=None) as client,  # noqa: S113  # the caller limits it
-        client.stream(request.method, url, headers=headers, **body) as response,
-    ):
-        if response.status_code in _ABSENT:
-            return "null"
-        if not response.is_success:
-            raise ProbeError(f"{request.method} {response.url.copy_with(query=None)}: HTTP {response.status_code}")
-        text = ""
-        async for part in response.aiter_text():
-            text += part
-            if len(text) > MAX_OUTPUT_BYTES:
-                break
-        return text
+    try:
+        async with (
+            httpx.AsyncClient(transport=transport, timeout=None) as client,  # noqa: S113  # the caller limits it
+            client.stream(request.method, url, headers=headers, **body) as response,
+        ):
+            if response.status_code in _ABSENT:
+                return "null"
+            if not response.is_success:
+                raise ProbeError(f"{place}: HTTP {response.status_code}")
+            text = ""
+            async for part in response.aiter_text():
+                text += part
+                if len(text) > MAX_OUTPUT_BYTES:
+                    break
+            return text
+    except httpx.HTTPError as error:
+        raise ProbeError(f"{place}: {error_reason(error)}") from error

@@ -77,7 +77,7 @@ FAILS = [sys.executable, "-c", "import sys; print('no database', file=sys.stderr
         ({"http": {"url": "URL/moved"}}, {"error": "GET URL/moved: HTTP 302"}),
         ({"http": {"url": "URL/big"}}, TOO_BIG),
         ({"http": {"url": "URL/many"}}, TOO_BIG),
-        ({"http": {"url": "NOBODY"}}, {"error": "ConnectError: All connection attempts failed"}),
+        ({"http": {"url": "NOBODY"}}, {"error": "GET NOBODY: ConnectError: All connection attempts failed"}),
         ({"http": {**ASKED, "body": {"a": 1}}}, {"seen": ["GET", "/a%2Fb/c%201/%7Bother%7D", "Bearer t", '{"a":1}']}),
         ({"http": {"url": "URL/a", "method": "POST", "body": "x"}}, {"seen": ["POST", "/a", "", "x"]}),
         (
