@@ -94,10 +94,10 @@ class Answer(NamedTuple):
 
     @property
     def words(self) -> str:
-        """`approve`, `reject: too expensive`, `choose: 2`."""
-        if self.kind == "approve" or self.value is None:
-            return self.kind
-        return f"{self.kind}: {plain_text(self.value)}"
+        """`approve`, `reject: too expensive`, or what is chosen: `2`."""
+        if self.kind == "choose":
+            return plain_text(self.value) or self.kind
+        return self.kind if self.kind == "approve" or self.value is None else f"reject: {plain_text(self.value)}"
 
     def reason(self, key: str) -> dict[str, Any]:
         """The reason of a rejection under this key; {} without one."""
@@ -107,8 +107,7 @@ class Answer(NamedTuple):
         """The parts of the message that answers the question after which these calls wait."""
         calls = [call for call in waiting if self.kind != "approve" or self.value in (None, call.name)]
         if not calls:
-            said = plain_text(self.value) if self.kind == "choose" else None
-            return [{"text": said or self.words}]
+            return [{"text": self.words}]
         return _ANSWERS[calls[0].form](self, calls)
 
 

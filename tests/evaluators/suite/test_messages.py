@@ -35,8 +35,8 @@ def said(user: str) -> Any:
         ("{approve: refund}", "approve", Answer("approve", "refund")),
         ("{reject: true}", "reject", Answer("reject")),
         ("{reject: too much}", "reject: too much", Answer("reject", "too much")),
-        ("{choose: 2}", "choose: 2", Answer("choose", 2)),
-        ("{choose: {size: L}}", 'choose: {"size": "L"}', Answer("choose", {"size": "L"})),
+        ("{choose: 2}", "2", Answer("choose", 2)),
+        ("{choose: {size: L}}", '{"size": "L"}', Answer("choose", {"size": "L"})),
         ("{parts: [{data: {n: 1}}]}", '{"n": 1}', [{"data": {"n": 1}}]),
         (
             "{parts: [{text: Look}, {file: {name: a.txt, media_type: text/plain, bytes: aGk=}, metadata: {k: v}}]}",
