@@ -19,7 +19,7 @@ from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
+from a2a_eval_proxy.features.worker.command import JobScorer, WorkerAgents
 from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import Scored

@@ -33,7 +33,7 @@ from a2a_eval_proxy.store import (
 )
 from a2a_eval_proxy.store.base import Limits
 from a2a_eval_proxy.store.schema import VERSION
-from a2a_eval_proxy.store.sqlite import file
+from a2a_eval_proxy.store.sqlite import store as sqlite_store
 from a2a_eval_proxy.turn import Turn
 from support.kept import Kept, traced, turn
 from support.patience import PATIENCE_S
@@ -302,7 +302,7 @@ async def fill(store: SqliteStore, count: int) -> None:
 
 @pytest.fixture
 async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(file, "BUSY_TIMEOUT_S", 0.001)
+    monkeypatch.setattr(sqlite_store, "BUSY_S", 0.001)
     it = SqliteStore(str(tmp_path / "turns.db"))
     yield it
     await asyncio.to_thread(it.close)

@@ -30,7 +30,7 @@ from a2a_eval_proxy.store import (
     write_queue,
 )
 from a2a_eval_proxy.store.sqlite import store as sqlite_store
-from a2a_eval_proxy.store.sqlite.file import PAGE_BYTES, identity, moved_aside
+from a2a_eval_proxy.store.sqlite.store import PAGE_BYTES, identity, moved_aside
 from a2a_eval_proxy.store.webhooks import Webhook
 from a2a_eval_proxy.threads import MOST_WAITING
 from agents.scenario_agent import scenario_agent

@@ -12,8 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from a2a_eval_proxy.features.worker.command import Engine
-from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
+from a2a_eval_proxy.features.worker.command import Engine, JobScorer, WorkerAgents
 from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
