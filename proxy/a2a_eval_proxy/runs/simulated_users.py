@@ -259,7 +259,7 @@ async def _given(case: Case, history: History, store: Store) -> Sequence[GivenTu
     if not 1 <= len(first) <= MAX_GIVEN:
         raise ConfigError(f"{of} has {counted(len(first), 'turn')}; expected 1 to {MAX_GIVEN}")
     if any(
-        lacks_content(text) or is_redacted(text) or not text.strip() or not is_kept(parts)
+        lacks_content(text) or is_redacted(f"{text} {parts}") or not text.strip() or not is_kept(parts)
         for text, parts in ((one["user_text"], one.get("user_parts")) for one in first)
     ):
         raise ConfigError(f"{of}: a message was stored redacted or without its text, and cannot be sent again")

@@ -456,10 +456,13 @@ async def test_the_messages_of_a_stored_conversation_are_sent_again(remembers: A
 
     hidden = privacy_of(parse_rules([{"pattern": "ORD-7"}]), None)
     await run_suite(history("[My order is ORD-7]"), remembers, location, "hidden", privacy=hidden)
+    data = history("[{user: {parts: [{text: My order}, {data: {order: ORD-7}}]}}]")
+    await run_suite(data, remembers, location, "data", privacy=hidden)
     for given, problem in (
         ("{run: firsst}", "no run 'firsst'"),
         ("{run: first, case: refund}", "case 'refund' of run 'first' has 0 turns; expected 1 to 100"),
         ("{run: hidden}", "a message was stored redacted or without its text"),
+        ("{run: data}", "a message was stored redacted or without its text"),
     ):
         with pytest.raises((ConfigError, UnknownRunError), match=problem):
             await run_suite(history(given), remembers, location, "third")
