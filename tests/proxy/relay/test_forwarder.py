@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.settings.parts import Timeouts, TrafficLimits
 from a2a_tool_capture import METADATA_KEY, URI
-from agents.replay_agent import Answer
+from agents.replay_agent import Answer, ReplayAgent, json_answer
 from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
 
@@ -246,3 +246,25 @@ async def test_a_client_that_stops_in_the_middle_is_cut_off_and_counted(
             await reader.read()
         writer.close()
         assert f'client_errors_total{{reason="{reason}"}} 1.0' in (await it.admin.get("/metrics")).text
+
+
+@pytest.mark.parametrize(
+    ("mode", "declares", "asks"),
+    [("declared", True, True), ("declared", False, False), ("always", False, True), ("never", True, False)],
+)
+async def test_whether_the_agent_is_asked_in_the_trace_of_the_client(
+    tmp_path: Path, mode: str, declares: bool, asks: bool
+) -> None:
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    trace = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01", "tracestate": "a=1,b=2"}
+    with ReplayAgent() as agent:
+        agent.card = json_answer({"capabilities": {"extensions": [{"uri": URI}] if declares else []}})
+        async with proxied(tmp_path, agent, negotiate=mode) as it:
+            await it.data.get("/.well-known/agent-card.json")  # which tells the proxy what it declares
+            await sent(it, answer(DONE), SEND, **trace)
+            (received,) = agent.received
+            found = {name: value for name, value in received.headers if name in {*trace, "a2a-extensions"}}
+            await it.flushed()
+            (turn,) = await it.turns()
+    assert found == trace | (ASKS if asks else {})
+    assert (turn["capture"]["declared"], turn["trace_id"]) == (declares, trace_id)
