@@ -13,7 +13,6 @@ RPC = "/a2a/jsonrpc"
 REST = "/a2a/rest"
 
 BINDINGS = [(version, binding) for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON")]
-"""The header a client of that version activates extensions with."""
 
 
 @dataclass
