@@ -26,10 +26,11 @@ Microsoft Agent Framework, Pydantic AI, Haystack, Strands, Claude, Gemini and Op
 
 _PREFIX = re.compile(r".*(?:__|[./:])")
 _READS = re.compile("read|view|open|cat|load|shell|bash|exec|run|command|terminal", re.IGNORECASE)
-_FILE = re.compile(r"""([^/\\\s"'=]+)[/\\]+SKILL\.md\b""")
+_FILE = "SKILL.md"
 """The file of a skill, in an argument of a tool that reads files or runs commands, as in deep agents and coding agents:
 the name of the skill is that of its folder."""
-_MOST_CHARACTERS = 10_000
+_FOLDER = re.compile(r"""([^/\\\s"'=*?$\[\]{}]+)[/\\]+$""")
+_LONGEST_NAME = 300
 
 _SHOWN_BY = {
     "name": "a tool that loads skills (such as load_skill)",
@@ -39,17 +40,17 @@ _SHOWN_BY = {
 """The tools whose calls show that the loading of a skill would have been seen, as for `is_shown`."""
 
 
-def skill_of(call: ToolCall) -> str | None:
-    """The skill that the call loads; "" for a tool of skills that does not say which, None for any other call."""
+def skills_of(call: ToolCall) -> list[str]:
+    """The skills that the call loads; "" for one that it does not name, or perhaps does not load."""
     tool = _PREFIX.sub("", call.name).lower()
     arguments = call.arguments or {}
     if tool in _TOOLS:
         named = (arguments.get(key) for key in _TOOLS[tool])
-        return next((name.strip() for name in named if isinstance(name, str) and name.strip()), "")
-    if _READS.search(tool):
-        found = _FILE.search(json.dumps(arguments, ensure_ascii=False, default=str)[:_MOST_CHARACTERS])
-        return found and found[1]
-    return None
+        names = [name.strip() for name in named if isinstance(name, str) and name.strip()]
+        return names[:1] or ([""] if tool != "skills" else [])
+    *before, _ = json.dumps(arguments, ensure_ascii=False, default=str).split(_FILE)
+    folders = [_FOLDER.search(text[-_LONGEST_NAME:]) if _READS.search(tool) else None for text in before]
+    return [folder[1] if folder else "" for folder in folders]
 
 
 @register
@@ -59,7 +60,7 @@ class Skills(SyncEvaluator):
     `expect: {skills: [...]}` names those that must be loaded, in any order; empty: none. `forbidden_skills` names those
     that must not be, whatever else is. Skills show in calls of the tools with which frameworks load them (`load_skill`,
     `Skill`, `activate_skill` and the like) and of tools that read the file `NAME/SKILL.md`. A call that failed loaded
-    nothing.
+    nothing; one that does not say which skill it loads leaves it unknown.
 
     A skill that must not be loaded and was, fails the turn even if other calls are unknown. Where no call of the turn,
     of those before it or elsewhere in the run, and none of the `tools`, loads skills, nothing shows that it would have
@@ -91,11 +92,10 @@ class Skills(SyncEvaluator):
             raise SkipEvaluation(f"not given: {field_text('expected_skills')}")
         loaded, unknown = dict[str, None](), case.calls_unseen
         for call in case.captured_calls:
-            name = skill_of(call)
-            if name == "" and call.arguments is None:
-                unknown = unknown or f"the arguments of a call of {call.name}: not seen"
-            elif name and not ((call.error or call.result) and why_failed(call.error, call.result)):
-                loaded[name] = None
+            names = [] if (call.error or call.result) and why_failed(call.error, call.result) else skills_of(call)
+            if "" in names:
+                unknown = unknown or f"which skill a call of {call.name} loads is not known"
+            loaded |= dict.fromkeys(filter(None, names))
         wanted = dict.fromkeys(loaded if expected is None else expected)
         wrong = [f"{name} is forbidden, and was loaded" for name in forbidden if name in loaded]
         wrong += [
@@ -123,4 +123,4 @@ class Skills(SyncEvaluator):
 def _would_be_seen(case: EvalCase) -> bool:
     calls = [call for turn in (case, *case.history, *(case.turns or ())) for call in turn.captured_calls]
     names: list[Any] = [*(tool.name for tool in case.tools or ()), *(call.name for call in calls)]
-    return is_shown(_SHOWN_BY, names) is not None or any(map(skill_of, calls))
+    return is_shown(_SHOWN_BY, names) is not None or any(any(skills_of(call)) for call in calls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.turn_samples import turn
 from tool_call_evaluators import EvalCase, evaluate_sync, get_evaluator, parse_suite
-from tool_call_evaluators.metrics.skills import skill_of
+from tool_call_evaluators.metrics.skills import skills_of
 from tool_call_evaluators.model import ToolCall
 from tool_call_evaluators.outcomes.conversations import follow
 
@@ -35,15 +35,24 @@ def score(**fields):
         ("Read", {"path": "C:\\skills\\refunds\\SKILL.md"}, "refunds"),
         ("load_skill", {}, ""),
         ("load_skill", None, ""),
-        ("skills", {"name": "Python"}, ""),
-        ("write_file", {"file_path": "/skills/refunds/SKILL.md"}, None),
+        ("skills", {"name": "Python"}, None),
+        ("view", {"path": "/skills/refunds/SKILL.md", "note": "x" * 20_000}, "refunds"),
+        ("write_file", {"file_path": "/skills/refunds/SKILL.md"}, ""),
         ("read_file", {"file_path": "/skills/refunds/OTHER.md"}, None),
-        ("read_file", {"file_path": "a" * 10_000 + "/refunds/SKILL.md"}, None),
+        ("read_file", {"file_path": "a" * 10_000 + "/refunds/SKILL.md"}, "refunds"),
         ("lookup_order", {"skill_name": "refunds"}, None),
     ],
 )
 def test_the_calls_that_load_a_skill(tool, arguments, skill):
-    assert skill_of(ToolCall(tool, arguments)) == skill
+    assert skills_of(ToolCall(tool, arguments)) == ([] if skill is None else [skill])
+
+
+def test_a_call_that_may_load_another_skill():
+    read = [
+        ToolCall("bash", {"command": f"cat {files}"}) for files in ("a/SKILL.md b/SKILL.md", "a*/SKILL.md SKILL.md")
+    ]
+    assert list(map(skills_of, read)) == [["a", "b"], ["", ""]]
+    assert score(tool_calls=[read[1]], forbidden_skills=["a"]).label == "calls_unseen"
 
 
 @pytest.mark.parametrize(
