@@ -12,7 +12,7 @@ PER_CONNECTION = {"host", "connection"}
 
 ADDED_BY_PROXY = {*EXTENSION_HEADERS, "traceparent", "tracestate"}
 
-# Cards and redirects name the agent's address, so they are rewritten: see test_cards.py.
+# Cards and redirects name the agent's address, so they are rewritten.
 REWRITTEN = {name for name in names() if "card" in name} | {"not-found"}
 UNCHANGED = [name for name in names() if name not in REWRITTEN]
 WITHOUT_EXTENSION = [name for name in UNCHANGED if URI.encode() not in Recording.load(name).response_body]

@@ -62,6 +62,3 @@ def test_an_agent_by_the_recipe(
         return  # the task goes on, and so does the turn
     turn = proxy.turn_of(text)
     assert len(turn["tool_calls"]) == (2 if verb in ("chunks", "late", "empty", "closing") else 1)
-
-
-# ── webhooks ────────────────────────────────────────────────────────────────────────────────────────────────
