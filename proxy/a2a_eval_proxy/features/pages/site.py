@@ -26,8 +26,7 @@ from ...admin.long_computations import seen
 from ...feature import features
 from ...store import StoreError
 from . import run_pages, turn_list, turn_page
-from .rendering import Links, environment
-from .screen import RecentFigures, Screen, ScreenFunction, View
+from .screen import Links, RecentFigures, Screen, ScreenFunction, View, environment
 
 CODE_LASTS_S = 900.0
 IDLE_S = 7 * 86_400.0
