@@ -16,6 +16,7 @@ import base64
 import json
 import mimetypes
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from .canonical import with_whole_numbers
@@ -42,12 +43,14 @@ def waiting_calls(holder: Any, *, interrupts: bool) -> list[WaitingCall]:
     `interrupts`: it is the message of the status with which the task waits for its user; in anything else, only a
     `DeferredToolRequests` counts, since Pydantic AI's own server completes the task.
     """
-    found: list[WaitingCall] = []
     parts = holder.get("parts") if isinstance(holder, dict) else None
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict) and isinstance(data := _unwrapped(part.get("data"), "data"), dict):
-            found += _asked_in(data, _object(part.get("metadata")), interrupts=interrupts)
-    return found[:MAX_WAITING]
+    asked = (
+        call
+        for part in (parts if isinstance(parts, list) else ())
+        if isinstance(part, dict) and isinstance(data := _unwrapped(part.get("data"), "data"), dict)
+        for call in _asked_in(data, _object(part.get("metadata")), interrupts=interrupts)
+    )
+    return list(islice(asked, MAX_WAITING))
 
 
 def _asked_in(data: dict[str, Any], metadata: Mapping[str, Any], *, interrupts: bool) -> Iterable[WaitingCall]:
@@ -55,7 +58,7 @@ def _asked_in(data: dict[str, Any], metadata: Mapping[str, Any], *, interrupts: 
         return []
     requests = _unwrapped(data, "result")
     if isinstance(requests, dict) and isinstance(listed := requests.get(_PYDANTIC_AI), list):
-        return [call for one in listed if (call := _call(_object(one), _PYDANTIC_AI))]
+        return (call for one in listed if (call := _call(_object(one), _PYDANTIC_AI)))
     if not interrupts:
         return []
     form = next((key for key in (_ADK, _KAGENT) if metadata.get(key) == "function_call"), _OTHER)

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture import TaskMerger
-from a2a_tool_capture.approvals import MAX_KEPT_CHARS, Answer, answer_in, kept_parts, message_words, waiting_calls
+from a2a_tool_capture.approvals import (
+    MAX_KEPT_CHARS,
+    MAX_WAITING,
+    Answer,
+    answer_in,
+    kept_parts,
+    message_words,
+    waiting_calls,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_values
@@ -104,6 +112,7 @@ def test_what_asks_for_nothing_is_no_question() -> None:
     for part in ({"data": {"name": "Bob"}}, {"data": {"tool": ""}}, credential, {"text": "refund"}, {"data": [1]}):
         assert waiting_calls({"parts": [part]}, interrupts=True) == []
     assert waiting_calls({"parts": [{"data": PLAIN}]}, interrupts=False) == []
+    assert len(waiting_calls({"parts": [{"data": PLAIN}] * (MAX_WAITING + 1)}, interrupts=True)) == MAX_WAITING
 
 
 def test_what_waits_is_that_of_the_turn() -> None:

@@ -61,7 +61,7 @@ def is_kept(parts: Sequence[Part] | None) -> bool:
 
 def _written(parts: Sequence[Part]) -> dict[str, Any]:
     if answer := answer_in(parts):
-        return {answer.kind: True if answer.value is None else answer.value}
+        return {answer.kind: answer.value if answer.kind == "choose" else answer.value or True}
     return {"parts": list(map(_written_part, parts))}
 
 

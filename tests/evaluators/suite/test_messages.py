@@ -109,3 +109,6 @@ def test_what_was_not_kept_cannot_be_sent() -> None:
     assert not is_kept([{"text": "a"}, {"filename": "a.txt"}])
     assert not is_kept([{"text": ""}, {"data": 1}])
     assert not is_kept([{"data": {"approved": False, "reason": 5}}])
+    for data, content in (({"approved": False, "reason": ""}, {"reject": True}), ({"choice": None}, {"choose": None})):
+        assert is_kept([{"data": data}])
+        assert getattr(sent_message("x", [{"data": data}]), "content", None) == content
