@@ -20,8 +20,8 @@ from tool_call_evaluators.suite import Case, SuiteError
 from tool_call_evaluators.suite.editing import case_text
 
 from ..ids import new_turn_id
-from ..privacy.content_removal import lacks_content
 from ..privacy.policy import Privacy
+from ..privacy.redactor import lacks_content
 from ..runs.stored_turns import compact
 from ..runs.suite_file import SuiteFileError, add_to_suite
 from ..scoring.agent_scoring import Scoring

@@ -20,8 +20,17 @@ from tool_call_evaluators.suite import Case, Expectation, History, Simulation, S
 
 from ..errors import ConfigError
 from ..turn import Turn
-from .content_removal import length_only, result_without_content, user_without_content, without_content
-from .redactor import NO_RULES, RedactionRule, Redactor, hashes, parse_rules
+from .redactor import (
+    NO_RULES,
+    RedactionRule,
+    Redactor,
+    hashes,
+    length_only,
+    parse_rules,
+    result_without_content,
+    user_without_content,
+    without_content,
+)
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from tool_call_evaluators.suite.model import combined
 
 from ..errors import ConfigError
 from ..feature import features
-from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
+from ..privacy.redactor import lacks_content
 from ..scoring.case_book import CaseBook
 from ..scoring.rescoring import Rescoring, with_traces
 from ..scoring.scorer import Scorer, ThreadExecutor, TurnJson

@@ -27,8 +27,7 @@ from tool_call_evaluators.texts import call_text, counted
 from tool_call_evaluators.visibility import turn_failure_of
 
 from ..errors import ConfigError
-from ..privacy.content_removal import lacks_content
-from ..privacy.redactor import is_redacted
+from ..privacy.redactor import is_redacted, lacks_content
 from ..store import Store
 from ..turn import Turn
 from .stored_turns import turns_of

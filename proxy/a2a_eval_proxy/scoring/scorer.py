@@ -33,7 +33,7 @@ from tool_call_evaluators.visibility import (
 )
 
 from ..errors import UNREACHABLE
-from ..privacy.content_removal import lacks_content
+from ..privacy.redactor import lacks_content
 from ..turn import Turn
 from .case_book import MAX_REGISTERED, CaseBook
 

@@ -18,10 +18,9 @@ import pytest
 from a2a_eval_proxy.capture.captured_exchange import major_minor
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ids import new_turn_id
-from a2a_eval_proxy.privacy.content_removal import lacks_content
 from a2a_eval_proxy.privacy.detectors import DETECTORS
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
-from a2a_eval_proxy.privacy.redactor import parse_rules
+from a2a_eval_proxy.privacy.redactor import lacks_content, parse_rules
 from a2a_eval_proxy.runs.run_plan import publish_report
 from a2a_eval_proxy.runs.run_result import load_and_judge_run
 from a2a_eval_proxy.runs.stored_turns import write_turns

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.privacy.content_removal import without_content
-from a2a_eval_proxy.privacy.redactor import Action, Redactor, parse_rules
+from a2a_eval_proxy.privacy.redactor import Action, Redactor, parse_rules, without_content
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall
 from hypothesis import example, given

@@ -15,9 +15,8 @@ import pytest
 from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.calibrate.judging import calibrate
-from a2a_eval_proxy.privacy.content_removal import without_content
 from a2a_eval_proxy.privacy.policy import privacy_of
-from a2a_eval_proxy.privacy.redactor import detector_rule
+from a2a_eval_proxy.privacy.redactor import detector_rule, without_content
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import open_store
 from agents.serving import ServerThread

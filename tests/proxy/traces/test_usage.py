@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.privacy.content_removal import without_content
+from a2a_eval_proxy.privacy.redactor import without_content
 from a2a_eval_proxy.traces.merge import TraceEvidence, spans_of, usage_of
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture.spans.model import STATUS_ERROR, Span

@@ -17,7 +17,7 @@ from tool_call_evaluators.texts import counted
 
 from ...errors import ConfigError
 from ...ids import prefix_of
-from ...privacy.content_removal import lacks_content
+from ...privacy.redactor import lacks_content
 from ...runs.run_plan import Selection
 from ...runs.stored_turns import compact, conversation_results, open_existing_store, turns_of
 from ...settings.store_url import masked_url

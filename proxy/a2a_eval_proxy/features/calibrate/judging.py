@@ -33,8 +33,8 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import counted
 
 from ...errors import UNREACHABLE, ConfigError
-from ...privacy.content_removal import lacks_content
 from ...privacy.policy import NO_PRIVACY, Privacy
+from ...privacy.redactor import lacks_content
 from ...runs.stored_turns import UnknownRunError, open_existing_store, unknown_run
 from ...scoring.case_book import CaseBook
 from ...scoring.evidence import trees_read_by

@@ -12,8 +12,8 @@ from a2a_tool_capture.models import epoch_seconds
 from a2a_tool_capture.wire import SETTLED_STATES
 from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, agent_of
 
-from ...privacy.content_removal import lacks_content
 from ...privacy.policy import Privacy
+from ...privacy.redactor import lacks_content
 from ...scoring.evidence import TurnTrees
 from ...store import Store
 from ...store.base import TurnJson
