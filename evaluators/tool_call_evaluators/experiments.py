@@ -20,8 +20,7 @@ from .judge.function import PromptFunction
 from .judge.panel import judge_of
 from .judge.question import Judge, JudgeNotConfiguredError
 from .judge.settings import JudgeSettings
-from .judged.base import JudgedEvaluator, with_judge
-from .judged.meaning import MeaningEvaluator
+from .judged.base import JudgedEvaluator, MeaningEvaluator, with_judge
 from .metrics.conversation_scores import evaluate_conversation
 from .model import EvalCase
 from .options import or_known

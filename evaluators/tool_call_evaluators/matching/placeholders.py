@@ -14,7 +14,7 @@ objects at any depth of the expected arguments:
                                           05/01/2026 is read, "zone" where times without a zone are
     {"$json": {"qty": 2}}                 a string with this JSON value, which may be or contain placeholders
     {"$sql": "SELECT 1"}                  the same SQL statement, in the "dialect" (see `statements`)
-    {"$same": "It is lost"}               a string that means the same: a judge decides (see `judged.meaning`)
+    {"$same": "It is lost"}               a string that means the same: a judge decides (see `judged.base`)
     {"$one_of": ["EUR", "USD"]}           one of these values, which may be or contain placeholders
     {"$optional": "EUR"}                  this value, which may be or contain placeholders, or nothing at all: the entry
                                           of an object may be missing

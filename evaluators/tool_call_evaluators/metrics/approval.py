@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SkipEvaluation
-from ..judged.meaning import MeaningEvaluator
+from ..judged.base import MeaningEvaluator
 from ..matching.arguments import arguments_match, as_matcher, rule_for
 from ..matching.explain import expected_call_text
 from ..model import CallsUnseenError, EvalCase

@@ -11,7 +11,7 @@ from typing import Any
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import SkipEvaluation, SyncEvaluator
-from ..judged.meaning import MeaningEvaluator
+from ..judged.base import MeaningEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher
 from ..matching.call_failure import why_failed
 from ..matching.placeholders import check_placeholders

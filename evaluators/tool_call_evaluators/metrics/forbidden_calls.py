@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation
-from ..judged.meaning import MeaningEvaluator
+from ..judged.base import MeaningEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, arguments_match, as_matcher, rule_for
 from ..matching.explain import call_name, expected_call_text
 from ..model import UNPROVEN, CallsUnseenError, EvalCase, EvalResult, ExpectedCall

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..evaluator import Measurement, SkipEvaluation
-from ..judged.meaning import MeaningEvaluator
+from ..judged.base import MeaningEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher, is_text, value_differences
 from ..model import EvalCase
 from ..registry import register

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation, field_text
-from ..judged.meaning import MeaningEvaluator
+from ..judged.base import MeaningEvaluator
 from ..matching.arguments import ArgumentMatcher, is_text
 from ..matching.similarity import MISSING, leaves
 from ..model import EvalCase

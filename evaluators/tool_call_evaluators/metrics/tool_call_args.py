@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement
-from ..judged.meaning import MeaningEvaluator
+from ..judged.base import MeaningEvaluator
 from ..matching.arguments import ArgumentMatcher, outcome_differences
 from ..matching.explain import Pairing, unless_all
 from ..matching.match_table import match_table

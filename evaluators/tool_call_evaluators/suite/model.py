@@ -26,8 +26,7 @@ from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates
 from ..judge.cache import JudgeCache
 from ..judge.settings import JudgeSettings
-from ..judged.base import check_judges, with_judge
-from ..judged.meaning import MeaningEvaluator
+from ..judged.base import MeaningEvaluator, check_judges, with_judge
 from ..matching.placeholders import asks_judge, check_placeholders
 from ..model import (
     COMPARATORS,
