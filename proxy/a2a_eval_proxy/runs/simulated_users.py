@@ -77,7 +77,7 @@ _QUESTION = (
     "REJECT: and why. To say anything else, write it as usual.)"
 )
 """What a simulated user is told of calls that wait for approval."""
-_DECISION = re.compile(r"(APPROVE|REJECT)\b[\s:.]*(.*)", re.DOTALL)
+_DECISION = re.compile(r"(APPROVE)[\s.!]*|REJECT\b[\s:.]*(.*)", re.DOTALL)
 
 
 class Speaker:
@@ -151,7 +151,7 @@ class Speaker:
         decision = _DECISION.fullmatch(said) if said and self._asked else None
         if decision is None:
             return said
-        return UserMessage.of({"approve": True} if decision[1] == "APPROVE" else {"reject": decision[2] or True})
+        return UserMessage.of({"approve": True} if decision[1] else {"reject": decision[2] or True})
 
     def heard(self, text: str, turn: Turn | None, *, broken: bool) -> None:
         """What the agent made of the message `text`; no turn: nothing. A history ends with a turn that failed."""

@@ -115,8 +115,15 @@ async def test_a_model_talks_to_the_agent_until_its_goal_is_reached(agent: Agent
     assert (first["temperature"], "response_format" in first) == (0.7, False)
 
 
-@pytest.mark.parametrize(("decision", "said"), [("APPROVE", "approve"), ("REJECT: too much", "reject: too much")])
-async def test_the_user_decides_on_calls_that_wait(decision: str, said: str, location: str) -> None:
+@pytest.mark.parametrize(
+    ("decision", "said", "is_answer"),
+    [
+        ("APPROVE.", "approve", True),
+        ("REJECT: too much", "reject: too much", True),
+        ("APPROVE, but only up to 20", "APPROVE, but only up to 20", False),
+    ],
+)
+async def test_the_user_decides_on_calls_that_wait(decision: str, said: str, is_answer: bool, location: str) -> None:
     model = UserModel("refund A-1 please", decision, STOP)
     with approval_agent() as agent:
         await drive(model, AgentOptions(agent.url), location)
@@ -124,7 +131,7 @@ async def test_the_user_decides_on_calls_that_wait(decision: str, said: str, loc
     assert 'The agent asks whether it may call refund(order="A-1")' in asked
     first, answered = sorted(await stored_turns(location), key=lambda turn: turn["started_at"])
     assert "user_parts" not in first
-    assert (answered["user_text"], len(answered["user_parts"])) == (said, 1)
+    assert (answered["user_text"], "user_parts" in answered) == (said, is_answer)
 
 
 async def test_a_failed_task_ends_the_conversation_and_is_the_agents_failure(
