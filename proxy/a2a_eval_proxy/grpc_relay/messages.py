@@ -1,7 +1,8 @@
 """The methods of the two A2A services, and their messages as JSON. Pure.
 
 A2A 1.0 is the service `lf.a2a.v1.A2AService`, A2A 0.3 `a2a.v1.A2AService`; their descriptors are those of a2a-sdk, with
-the fields of A2A 1.1.
+the fields of A2A 1.1 that it does not know yet. Without them, what an agent of 1.1 says of the order of its events
+would be lost in the JSON that capture reads, and the extension would not be removed from a timeline.
 """
 
 from __future__ import annotations
@@ -15,13 +16,68 @@ from typing import Any
 from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.types import a2a_pb2
 from google.protobuf.descriptor import FieldDescriptor, FileDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from ..protocol.operations import RPC_METHODS, A2ARequest, Binding, Operation
-from .later_fields import with_later_fields
+
+_ENTRY = "TimelineEntry"
+_INT64, _MESSAGE = FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_MESSAGE
+
+_LATER = {
+    "Task": (("generation", 7, _INT64, ""), ("timeline", 8, _MESSAGE, _ENTRY)),
+    "TaskStatusUpdateEvent": (("generation", 5, _INT64, ""),),
+    "TaskArtifactUpdateEvent": (("generation", 7, _INT64, ""),),
+    "GetTaskRequest": (("current_generation", 4, _INT64, ""),),
+    "SendMessageConfiguration": (("if_generation_match", 5, _INT64, ""),),
+    _ENTRY: (
+        ("message", 1, _MESSAGE, "Message"),
+        ("status", 2, _MESSAGE, "TaskStatus"),
+        ("generation", 3, _INT64, ""),
+    ),
+}
+"""By message: name, number, type of each field, and the message that it holds. `timeline` is a list."""
+
+
+def with_later_fields(file: FileDescriptor) -> FileDescriptor:
+    """The file with these fields, unless it has others of their names or numbers."""
+    extended: FileDescriptor = DescriptorPool(_Files(file)).FindFileByName(file.name)
+    return extended
+
+
+class _Files:
+    """Where a pool finds the files that it needs."""
+
+    def __init__(self, file: FileDescriptor) -> None:
+        """`file`: what gets more fields."""
+        self._file = file
+
+    def FindFileByName(self, name: str) -> FileDescriptorProto:  # noqa: N802  # protobuf calls it
+        content = FileDescriptorProto()
+        self._file.pool.FindFileByName(name).CopyToProto(content)
+        if name == self._file.name:
+            if all(message.name != _ENTRY for message in content.message_type):
+                content.message_type.add(name=_ENTRY)
+            for message in content.message_type:
+                _extend(message, content.package)
+        return content
+
+
+def _extend(message: DescriptorProto, package: str) -> None:
+    names = {field.name for field in message.field}
+    numbers = {field.number for field in message.field}
+    for name, number, kind, held in _LATER.get(message.name, ()):
+        if name in names or number in numbers:
+            continue
+        label = FieldDescriptor.LABEL_REPEATED if name == "timeline" else FieldDescriptor.LABEL_OPTIONAL
+        field = message.field.add(name=name, number=number, type=kind, label=label)
+        if held:
+            field.type_name = f".{package}.{held}"
+
 
 _SMALL = 256 * 1024
 """A message up to this length has room for few values."""
