@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from a2a_tool_capture.models import ToolCall
 
@@ -13,11 +13,16 @@ from ..matching.arguments import arguments_match, as_matcher, rule_for
 from ..matching.explain import expected_call_text
 from ..model import CallsUnseenError, EvalCase
 from ..registry import register
-from ..texts import call_text
+from ..texts import call_text, from_json
 from ..tool_classes import named
 
-_REQUEST = re.compile(r"(?=.*(requir|need|wait|pend))(?=.*(approv|confirm))", re.IGNORECASE | re.DOTALL)
+_REQUEST = re.compile(
+    r"\b(requir|need|await|pend)[a-z]*[\s_-]+([a-z]+[\s_-]+){0,3}?(approv|confirm)"
+    r"|(approv|confirm)[a-z]*[\s_-]+(is[\s_-]+)?(requir|need|pend)",
+    re.IGNORECASE,
+)
 """The outcome of a call that has only asked, such as `This tool call requires confirmation`."""
+_LONGEST_REQUEST = 1_000
 
 
 @register
@@ -89,13 +94,21 @@ def _made(turns: Sequence[EvalCase]) -> list[ToolCall]:
             if call.name in allowed or (rejected and call.result is None):
                 continue  # frameworks report a rejected call with an error
             outcome = _outcome(call)
-            if not ((outcome is None or _REQUEST.match(outcome)) and any(_same(call, one) for one in asked)):
+            if not ((outcome is None or _asks(outcome)) and any(_same(call, one) for one in asked)):
                 found.append(call)
     return found
 
 
 def _outcome(call: ToolCall) -> str | None:
     return call.error if call.result is None else call.result
+
+
+def _asks(outcome: str) -> bool:
+    """Whether a short outcome says that the call has only asked: of an object, its texts and what is true."""
+    value = from_json(outcome) if len(outcome) <= _LONGEST_REQUEST else None
+    if not isinstance(value, Mapping):
+        return isinstance(value, str) and _REQUEST.search(value) is not None
+    return any(_REQUEST.search(one if isinstance(one, str) else key * (one is True)) for key, one in value.items())
 
 
 def _same(call: ToolCall, waiting: ToolCall) -> bool:
