@@ -83,12 +83,15 @@ def test_an_evaluator_without_its_expectation_is_named(key):
         before, _, lacking = sentence.partition(" expect.")
         assert (before, key in lacking) == (f"{name} skips case a and 1 more: no turn has", True)
         given = f"{{user: first}}, {{user: hi, expect: {{{key}: {VALUES[key]}}}}}"
-        assert missing_inputs(parse_suite(suite % given)) == [sentence.replace(" and 1 more", "")]
+        assert missing_inputs(parse_suite(suite % given)) == [
+            before.replace(" and 1 more", "") + f" expect.{lacking.removesuffix(UNMEASURED)}"
+        ]
 
 
 HI = "cases: [{id: a, turns: [{user: hi}]}]"
 NO_CALLS = "{user: hi, expect: {tool_calls: []}}"
 KNOWN = "it is compared as data"
+UNMEASURED = "; the run fails as unmeasured"
 NO_ANSWER = "no turn has expect.response, and the option expected is not set"
 
 
@@ -156,6 +159,10 @@ cases:
             ["goal_completion skips case goalless: the case has no user_goal"],
         ),
         *(
+            (missing_inputs, f"evaluators: [exact_match]\n{spared}\n{HI}", [f"exact_match skips case a: {NO_ANSWER}"])
+            for spared in ("tolerate: [unmeasured]", "gates: {pass_rate: 0}")
+        ),
+        *(
             (missing_inputs, f"evaluators: {given}\ntools: [{{name: f}}]\ncases: [{{id: a, simulate: {{goal: g}}}}]",
              [])
             for given in (
@@ -169,7 +176,7 @@ cases:
             missing_inputs,
             "evaluators: [{tool_trajectory: {scope: conversation, id: t}}]\n"
             f"cases: [{{id: a, turns: [{NO_CALLS}]}}]",
-            ["t skips case a: the case has no expect.tool_calls"],
+            [f"t skips case a: the case has no expect.tool_calls{UNMEASURED}"],
         ),
         (
             missing_inputs,
@@ -177,7 +184,7 @@ cases:
 evaluators: [tool_trajectory]
 cases: [{{id: a, turns: [{NO_CALLS}]}}, {{id: b, turns: [{{user: hi}}], evaluators: [exact_match]}}]
 """,
-            [f"exact_match skips case b: {NO_ANSWER}"],
+            [f"exact_match skips case b: {NO_ANSWER}{UNMEASURED}"],
         ),
         (
             unmeasurable_gates,

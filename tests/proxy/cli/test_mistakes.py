@@ -589,7 +589,7 @@ def test_a_misspelt_placeholder_and_unread_expectations_are_named(capsys: pytest
 def test_a_missing_expectation_is_named_as_in_the_suite(agent: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Before the run, by `validate` and `run`, and after it. The cases that are left out may have it."""
     Path("bare.yaml").write_text(f"suite: s\nevaluators: [tool_trajectory]\n{CASES}")
-    warning = "warning: tool_trajectory skips case ask: no turn has expect.tool_calls\n"
+    warning = "warning: tool_trajectory skips case ask: no turn has expect.tool_calls; the run fails as unmeasured\n"
     skipped = "every result was skipped (not given: expected_tool_calls (in a suite: expect.tool_calls))"
     for command, code, warned in (
         ("validate bare.yaml", 0, True),

@@ -102,7 +102,8 @@ def record(options: RecordOptions) -> None:
     Each conversation becomes a case. Conversations of the same case, or of none, with the same user messages become
     one. Values that differ between conversations become
     placeholders, as do values that look generated (UUIDs, times, tokens).
-    Failed conversations, and those whose tool calls could not be captured, are left out.
+    Conversations with a failed task or turn, or an unexpected state, and those whose tool calls could not be
+    captured, are left out; missing any other expectation is no reason.
     With --suite, everything else of that suite stays: other expectations, agent, evaluators and gates; its
     comments are lost.
 
