@@ -151,7 +151,7 @@ class CaptureClient:
 
     async def send(
         self,
-        message: str | Sequence[PartJson],
+        message: str | Sequence[PartJson] | Answer,
         *,
         context_id: str | None = None,
         task_id: str | None = None,
@@ -161,12 +161,15 @@ class CaptureClient:
     ) -> CapturedTurn:
         """Send one user message, and wait until the agent has finished the turn or waits for input.
 
-        `message` is a text, or parts as JSON of A2A 1.0, such as `{"data": {...}}`; `metadata` is that of the message;
+        `message` is a text, or parts as JSON of A2A 1.0, such as `{"data": {...}}`, or the answer to what the task
+        asked, which is fetched; `metadata` is that of the message;
         `traceparent` and `tracestate` are headers of all requests (W3C). If a stream is aborted or the task is still
         working, the rest is fetched with GetTask and subscription; the message itself is sent only once. Raises
         AgentUnreachableError, AgentError or TurnTimeoutError, whose `turn` holds what was captured before, and
         ConfigurationError for parts that A2A does not have.
         """
+        if isinstance(message, Answer):
+            message = message.parts(await self.waiting_calls(task_id) if task_id else ())
         said = {"parts": [{"text": message}] if isinstance(message, str) else list(message)}
         try:
             parts = [Part(text=message)] if isinstance(message, str) else [ParseDict(part, Part()) for part in message]
@@ -218,12 +221,15 @@ class CaptureClient:
         )
 
     async def waiting_calls(self, task_id: str) -> tuple[WaitingCall, ...]:
-        """The calls of a task that wait for the user's approval. Raises AgentUnreachableError or AgentError."""
+        """The calls of a task that wait for the user's approval. A message that continues the task leads to a turn
+        with none of the calls that it has now. Raises AgentUnreachableError or AgentError."""
         context = self._connection.context(self._interface, "", "")
-        merger = TaskMerger()
+        merger = TaskMerger(dialects=self._dialects)
         with mapped_errors(self._interface.url, self._card):
             task = await self._client.get_task(GetTaskRequest(id=task_id), context=context)
         merger.feed(self._connection.event(task, self._interface))
+        if merger.turn_state in INTERRUPTED_STATES:
+            self._open_tasks[task_id] = merger
         return tuple(merger.waiting_calls)
 
     # ── one turn ────────────────────────────────────────────────────────────────────────────────────────

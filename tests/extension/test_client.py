@@ -19,6 +19,7 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.sdk_server import sdk_routes
 from a2a_tool_capture import METADATA_KEY, URI, CaptureClient, TaskMerger
 from a2a_tool_capture import client as client_module
+from a2a_tool_capture.approvals import Answer
 from a2a_tool_capture.errors import (
     AgentError,
     AgentUnreachableError,
@@ -218,6 +219,16 @@ async def test_a_continued_task_gives_each_turn_its_own_calls(streaming: bool) -
     assert later.task_id != asked.task_id
     assert names(later) == ["lookup_order", "estimate_delivery"]
     assert {asked.context_id, answered.context_id, later.context_id} == {conversation.context_id}
+
+
+async def test_an_answer_from_another_client_gives_its_turn_its_own_calls() -> None:
+    async with shop_agent() as line:
+        async with CaptureClient(line.url) as client:
+            asked = await client.send("I would like my money back for order ORD-1005")
+        async with CaptureClient(line.url) as client:
+            answer = Answer("choose", "Yes, please")
+            answered = await client.send(answer, context_id=asked.context_id, task_id=asked.task_id)
+    assert (answered.user_text, names(asked), names(answered)) == ("Yes, please", ["lookup_order"], ["issue_refund"])
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["with the state it waited in", "with a last snapshot"])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.approvals import Part
+from a2a_tool_capture.approvals import Answer, Part
 from a2a_tool_capture.card_search import WELL_KNOWN_PATHS
 from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
@@ -257,7 +257,7 @@ class _Client(CaptureClient):
 
     server: ServedAgent | None = None
 
-    async def send(self, message: str | Sequence[Part], **options: Any) -> CapturedTurn:
+    async def send(self, message: str | Sequence[Part] | Answer, **options: Any) -> CapturedTurn:
         turn = await super().send(message, **options)
         if self.server and (why := self.server.unreachable(turn.context_id)):
             error = AgentUnreachableError(why)

@@ -14,12 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from a2a_tool_capture.approvals import Answer, Part
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import CaptureError, TurnTimeoutError
 from a2a_tool_capture.wire import INTERRUPTED_STATES
 from jinja2 import PackageLoader
 from tool_call_evaluators.report.templating import plain_lines
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.messages import UserMessage, read_message
 from tool_call_evaluators.texts import one_line, printable
 
 from ..app import RunningProxy, run_proxy
@@ -76,23 +78,34 @@ class EvalProxy:
         return self._proxy.otlp_url
 
     def send(
-        self, text: str, *, after: Mapping[str, Any] | None = None, timeout_s: float = MESSAGE_TIMEOUT_S
+        self,
+        message: str | dict[str, Any],
+        *,
+        after: Mapping[str, Any] | None = None,
+        timeout_s: float = MESSAGE_TIMEOUT_S,
     ) -> TurnJson:
         """Send a message to the agent through the proxy, and return its turn, scored, as in /api/turns.
 
+        `message`: as `user` of a turn in a suite: a text, `{"parts": [...]}`, or an answer such as `{"approve": True}`
+        to what the turn `after` asked; paths of files are relative to the current directory.
         `after`: an earlier turn, whose conversation this message continues, and its task where that waits for input.
         A turn that the agent answered with an error is returned like any other: its `findings` say what happened.
 
         Raises CaptureError where the message led to no turn, TimeoutError after `timeout_s`, TypeError for a wrong
-        argument.
+        argument, ValueError or OSError for a message that cannot be sent.
         """
         __tracebackhide__ = True
-        if not isinstance(text, str):
-            raise TypeError(f"send: expected the text of a message, got {text!r}")
+        if not isinstance(message, str | dict):
+            raise TypeError(f"send: expected a message as in a suite, got {message!r}")
         if not isinstance(after, Mapping | None):
             raise TypeError(f"send: expected an earlier turn as `after`, as send() returns it, got {after!r}")
+        read = read_message(message, str) if isinstance(message, dict) else message
+        said = read if isinstance(read, UserMessage) else UserMessage(read)
+        sent = said.to_send()
+        if isinstance(sent, Answer) and after is None:
+            raise TypeError(f"send: {message!r} is an answer; expected the turn that asked as `after`")
         trace_id = secrets.token_hex(16)
-        problem = self._loop.run(self._send(text, after, timeout_s, trace_id))
+        problem = self._loop.run(self._send(sent, said.metadata, after, timeout_s, trace_id))
         turn = next((turn for turn in reversed(self.turns()) if turn["trace_id"] == trace_id), None)
         if isinstance(problem, TurnTimeoutError):
             raise TimeoutError(str(problem))
@@ -129,7 +142,12 @@ class EvalProxy:
         self._turn_ids.append(turn.turn_id)
 
     async def _send(
-        self, text: str, after: Mapping[str, Any] | None, timeout_s: float, trace_id: str
+        self,
+        message: str | list[Part] | Answer,
+        metadata: Mapping[str, Any],
+        after: Mapping[str, Any] | None,
+        timeout_s: float,
+        trace_id: str,
     ) -> CaptureError | None:
         """Send a message as part of that trace, by which its turn is found; returns what went wrong."""
         context_id = task_id = None
@@ -139,7 +157,7 @@ class EvalProxy:
         headers = {"traceparent": f"00-{trace_id}-{secrets.token_hex(8)}-01"}
         try:
             async with CaptureClient(self.url, headers=headers, timeout_s=timeout_s) as client:
-                await client.send(text, context_id=context_id, task_id=task_id)
+                await client.send(message, context_id=context_id, task_id=task_id, metadata=metadata)
         except CaptureError as error:
             return error
         return None

@@ -107,9 +107,17 @@ def test_files_that_cannot_be_sent_are_named(tmp_path: Path) -> None:
         message_of(None, ["{"], [])
 
 
-@pytest.mark.parametrize("options", [{}, {"text": "hi", "approve": True}, {"approve": True, "reject": "no"}])
-def test_there_is_one_message(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="give a message"):
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, "give a message"),
+        ({"text": "hi", "approve": True}, "give a message"),
+        ({"approve": True, "reject": "no"}, "give a message"),
+        *(({**answer, "conversation": "c-1"}, "need --task") for answer in ({"approve": True}, {"choose": "2"})),
+    ],
+)
+def test_there_is_one_message(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
         SendOptions(agent="http://127.0.0.1:1", **options)
 
 

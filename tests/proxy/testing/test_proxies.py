@@ -12,6 +12,7 @@ import pytest
 from a2a_eval_proxy.testing import EvalProxy, ProxyPool
 from a2a_eval_proxy.testing.proxies import MAX_IDLE
 from a2a_tool_capture.errors import AgentUnreachableError
+from agents.approval_agent import approval_agent
 from agents.scenario_agent import scenario_agent
 from support.patience import PATIENCE_S
 from support.ports import held_ports
@@ -107,6 +108,20 @@ def test_a_message_is_sent_and_its_turn_returned(pool: ProxyPool, agent: str) ->
     asked = proxy.send("ask")
     assert asked["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert proxy.send("continue", after=asked)["task_id"] == asked["task_id"]
+
+
+def test_a_message_is_what_a_turn_of_a_suite_says(pool: ProxyPool) -> None:
+    with approval_agent() as refunds:
+        proxy = pool.acquire(refunds.url)
+        asked = proxy.send({"parts": [{"text": "Refund A-1."}, {"data": {"n": 1}}], "metadata": {"tenant": "a"}})
+        assert (asked["user_text"], len(asked["user_parts"])) == ("Refund A-1.", 2)
+        assert [call["name"] for call in asked["approvals"]] == ["refund"]
+        done = proxy.send({"approve": True}, after=asked)
+        assert (done["response_text"], done["task_id"]) == ("Refunded.", asked["task_id"])
+        assert done["user_parts"] == [{"data": {"approved": True, "id": "refund-1"}}]
+        for wrong, error in (({"approve": True}, TypeError), ({"parts": []}, ValueError), (["hi"], TypeError)):
+            with pytest.raises(error):
+                proxy.send(wrong)
 
 
 def test_the_only_turn(pool: ProxyPool, agent: str) -> None:

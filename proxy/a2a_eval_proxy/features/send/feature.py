@@ -38,6 +38,8 @@ class SendOptions(DrivenAgentOptions):
         given = (self.text or self.data or self.file, self.approve, self.reject, self.choose)
         if sum(map(bool, given)) != 1:
             raise ConfigError("give a message (TEXT, --data, --file), or one of --approve, --reject and --choose")
+        if not (given[0] or self.task):
+            raise ConfigError("--approve, --reject and --choose need --task, the id of the task that asked")
 
 
 @command(SendOptions)

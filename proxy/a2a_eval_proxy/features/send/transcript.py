@@ -63,8 +63,6 @@ async def send_message(
     Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError.
     """
     async with agent_client(agent) as (client, _):
-        if isinstance(message, Answer):
-            message = message.parts(await client.waiting_calls(task_id) if task_id else ())
         return await client.send(message, context_id=conversation_id, task_id=task_id)
 
 
