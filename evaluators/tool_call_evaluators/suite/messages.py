@@ -35,6 +35,11 @@ class UserMessage(str):
         return message
 
     @property
+    def is_answer(self) -> bool:
+        """Whether it approves, rejects or chooses: words that fit many questions."""
+        return _answer(self.content or {}) is not None
+
+    @property
     def metadata(self) -> Mapping[str, Any]:
         """That of the message."""
         return (self.content or {}).get("metadata") or {}

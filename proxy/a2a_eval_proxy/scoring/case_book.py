@@ -9,6 +9,7 @@ from typing import Any, Literal
 from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.outcomes.conversations import TurnJson, is_given
 from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite.messages import UserMessage
 
 from ..privacy.policy import NO_PRIVACY, Privacy, redacted_case
 from ..turn import Turn
@@ -129,7 +130,8 @@ class CaseBook:
         self, case_id: str | None, conversation_id: str, user_text: str, agent_name: str | None = None
     ) -> str | None:
         """The id of the turn's case: as the client named it; else by a registered `context_id`; else what the
-        conversation's earlier turns were; else the one case that has this exact user text in one of its turns.
+        conversation's earlier turns were; else the one case that has this exact user text in one of its turns, other
+        than as an answer such as `approve`, which many conversations have.
 
         None where no case, or more than one, would fit. `agent_name`: with which of several agents the conversation is.
         """
@@ -173,7 +175,8 @@ class CaseBook:
         return redacted_case(case, self._redactor)
 
     def _texts(self, case: Case) -> set[str]:
-        texts = {turn.user.strip() for turn in case.turns} | {turn.user.strip() for turn in case.given.turns}
+        said = [turn.user for turn in case.turns] + [turn.user for turn in case.given.turns]
+        texts = {text.strip() for text in said if not (isinstance(text, UserMessage) and text.is_answer)}
         return texts | {self._redactor.text(text) for text in texts}
 
     def _context(self, registered: RegisteredCase) -> list[str]:

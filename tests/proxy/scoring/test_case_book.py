@@ -15,7 +15,7 @@ suite: orders
 cases:
   - {id: status, turns: [{user: Where is ORD-1?}, {user: Thanks}]}
   - {id: refund, turns: [{user: Refund ORD-1}, {user: Thanks}]}
-  - {id: stock, turns: [{user: " Any kettles? "}]}
+  - {id: stock, turns: [{user: " Any kettles? "}, {user: {approve: true}}, {user: {choose: "2"}}]}
 """
 
 
@@ -66,6 +66,14 @@ MATCHES: dict[str, list[tuple[str | None, str, str, str | None]]] = {
         (None, "c", "Where is ORD-1?", "status"),
         (None, "c", "Any kettles?", "stock"),
         (None, "c", "Off script", "stock"),
+    ],
+    "an answer follows the case of its conversation": [
+        (None, "c1", "approve", None),
+        (None, "c2", "2", None),
+        (None, "c3", "Where is ORD-1?", "status"),
+        (None, "c3", "approve", "status"),
+        (None, "c4", "Any kettles?", "stock"),
+        (None, "c4", "approve", "stock"),
     ],
     "without a conversation nothing is remembered": [
         (None, "", "Where is ORD-1?", "status"),
