@@ -231,6 +231,7 @@ def _vacuous(results: Measured) -> Iterator[Reason]:
 def _unmeasured(metric: str, results: Measured, allow_no_capture: bool = False) -> Reason:
     errored = [result.reason for _, result in results if result.status is Status.ERRORED]
     skipped = [result.reason for _, result in results if result.status is Status.SKIPPED]
+    skipped.sort(key=lambda why: why.startswith("not given: "))  # what turns do not expect says least
     if errored:
         why = f"errored in {len(errored)} of {len(results)} results ({errored[0]})"
         if skipped:

@@ -39,6 +39,7 @@ def checks(verdict):
 
 KIND, RUDE = EvalResult("tone", label="kind"), EvalResult("tone", label="rude", reason="seen")
 ERRORED, SKIPPED = EvalResult.errored("judge", "Timeout: 30 s"), EvalResult.skipped("tool_error", "unknown")
+NOT_GIVEN = EvalResult.skipped("tool_error", "not given: expected_response")
 UNSCALED = EvalResult("helpfulness", 4.0, scale=(1.0, 5.0))
 HALF = outcomes([bad(score=0.4)], [good(score=0.8)])
 TWO = [*outcomes([good()], [good()]), *outcomes([bad(score=0.2)], [good(score=0.6)], conversation="b")]
@@ -64,6 +65,7 @@ def on(metric, **limits):
         (outcomes([good()]), {"metrics": ["judge"]}, ["unmeasured: judge: no evaluator produced a score"]),
         (outcomes([good()]), on("judge", mean=0.0), ["unmeasured: judge: no evaluator produced a score"]),
         (outcomes([SKIPPED], [SKIPPED]), {}, ["unmeasured: tool_error: every result was skipped (unknown)"]),
+        (outcomes([NOT_GIVEN], [SKIPPED]), {}, ["unmeasured: tool_error: every result was skipped (unknown)"]),
         (outcomes([SKIPPED], [good()]), {}, []),
         ([], {}, ["nothing_ran"]),
         ([], {"metrics": ["tool_error"]}, ["nothing_ran", "unmeasured"]),
