@@ -32,7 +32,7 @@ def show(options: ShowOptions) -> None:
     """
     from tool_call_evaluators.report.text_forms import turn_text
 
-    from ..runs.tables import StoredRun, agents_asked, conversation_list, find, run_heading
+    from ..runs.tables import StoredRun, agents_asked, conversation_list, find, run_text
 
     found = run_async(find(options.store, options.name, options.agent_name))
     if options.output == "json":
@@ -42,7 +42,7 @@ def show(options: ShowOptions) -> None:
         console.print(conversation_list(found.turns))
         if found.more:
             console.print(f"… and {found.more} more turns; see `export`")
-        console.print(f"\n{run_heading(found)}", soft_wrap=True)
+        console.print(f"\n{run_text(found)}", soft_wrap=True)
     else:
         click.echo(turn_text(found))
         if tree := run_async(agents_asked(options.store, found)):

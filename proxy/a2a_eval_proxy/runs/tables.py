@@ -239,20 +239,23 @@ def _marked(text: str) -> str:
 
 
 MAX_TURNS = 200  # turns of a run in a table
+_MOST_REASONS = 30
 _MINUTES = len("2026-11-21 08:22")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run with its first turns, of one of several agents or of all, and the number of the others of all."""
+    """A run with its first turns, of one of several agents or of all, and the number of the others of all. `reasons`
+    are those of the verdict that the run keeps."""
 
     summary: RunSummary
     turns: list[StoredTurn]
     more: int
+    reasons: list[dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers of the run, as in /api/runs, and `items`, its first turns."""
-        return {**run_json(self.summary), "items": self.turns}
+        """The numbers of the run, as in /api/runs, the `reasons` of its verdict, and `items`, its first turns."""
+        return {**run_json(self.summary), "reasons": self.reasons, "items": self.turns}
 
 
 async def stored_runs(location: str, agent: str | None = None) -> list[RunSummary]:
@@ -288,7 +291,10 @@ async def _run(store: Store, name: str, agent: str | None) -> StoredRun:
     if agent is not None and not page.items:
         raise UnknownRunError(no_turns_of(agent, name))
     more = 0 if agent is not None and len(page.items) < MAX_TURNS else found[0].turns - len(page.items)
-    return StoredRun(await with_verdict(store, found[0]), page.items, more)
+    run = await with_verdict(store, found[0])
+    kept = await store.kept_verdict(name)
+    reasons = kept.verdict["whole"]["reasons"] if kept and kept.verdict else []
+    return StoredRun(run, page.items, more, reasons)
 
 
 def runs_table(runs: Sequence[RunSummary]) -> Table:
@@ -315,8 +321,12 @@ def _said_of(run: RunSummary) -> str:
     return f"[{style}]{verdict_text(run).lower()}[/]{errors}"
 
 
-def run_heading(run: StoredRun) -> str:
+def run_text(run: StoredRun) -> str:
+    """The verdict on a run in numbers, and its reasons below."""
     name, turns, by = escape(plain(run.summary.name)), counted(run.summary.turns, "turn"), run.summary.verdict
     of_suite = f" (suite {escape(plain(by.suite))})" if by else ""
     passed_of = f", conversations passed: {by.conversations}" if by and by.conversations else ""
-    return f"run {name}: {_said_of(run.summary)}{of_suite}{passed_of}; {turns}"
+    reasons = [f"\n  {escape(plain(reason['message']))}" for reason in run.reasons]
+    if len(reasons) > _MOST_REASONS:
+        reasons[_MOST_REASONS:] = [f"\n  … and {len(reasons) - _MOST_REASONS} more; see `--output json`"]
+    return f"run {name}: {_said_of(run.summary)}{of_suite}{passed_of}; {turns}{''.join(reasons)}"

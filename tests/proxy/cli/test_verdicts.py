@@ -112,7 +112,10 @@ def test_what_the_baseline_fails_is_the_last_word(agent: str, capsys: pytest.Cap
     assert [line for line in lines if line.startswith(("failed", "passed"))] == ["failed, 1 reason:"]
     assert sum("compared with monday" in line for line in lines) == 1
     assert json.loads(Path("report/report.json").read_text())["passed"] is False
-    for verdict in ("failed", "passed"):
+    for verdict, reasons in (("failed", [lines[lines.index("failed, 1 reason:") + 1]]), ("passed", [])):
         assert ended("show r") == 0
-        assert f"r: {verdict}" in capsys.readouterr().out
+        *_, shown = capsys.readouterr().out.partition(f"r: {verdict}")
+        assert shown.splitlines()[1:] == reasons
+        assert ended("show r --output json") == 0
+        assert [f"  {one['message']}" for one in json.loads(capsys.readouterr().out)["reasons"]] == reasons
         assert ended(EVALUATE) == 0
