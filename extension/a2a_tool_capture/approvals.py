@@ -149,16 +149,24 @@ def _to_others(answer: Answer, calls: Sequence[WaitingCall]) -> list[Part]:
 _ANSWERS = {_ADK: _to_adk, _KAGENT: _to_kagent, _PYDANTIC_AI: _to_pydantic_ai, _OTHER: _to_others}
 
 
-def answer_in(parts: Any) -> Answer | None:
-    """The answer that the parts of a message give, the inverse of `Answer.parts` but for the tool; None without one."""
-    answers = [_answer(_unwrapped(part.get("data"), "data")) for part in parts or () if isinstance(part, dict)]
-    given = [one for one in answers if one is not None]
+def answer_in(parts: Any, waiting: Sequence[Mapping[str, Any]] = ()) -> Answer | None:
+    """The answer that the parts of a message give, the inverse of `Answer.parts`; None without one.
+
+    With the `waiting` calls (`WaitingCall.to_dict`), an approval of some names their tool. Raises ValueError for an
+    answer that is not the same for all calls of a tool, or rejects some, or where it is unknown which it is for.
+    """
+    data = [_object(_unwrapped(part.get("data"), "data")) for part in parts or () if isinstance(part, dict)]
+    given = [answer for one in data if (answer := _answer(one, waiting)) is not None]
+    if (
+        waiting
+        and any("id" in one for one in data)  # which of the calls they are for is unknown
+        and (0 < len(given) < len(waiting) or len({one.kind for one in given}) > 1)
+    ):
+        raise ValueError("the waiting calls are not answered alike")
     return next((one for one in given if one.kind == "reject"), given[0] if given else None)
 
 
-def _answer(data: Any) -> Answer | None:
-    if not isinstance(data, dict):
-        return None
+def _answer(data: Mapping[str, Any], waiting: Sequence[Mapping[str, Any]]) -> Answer | None:
     if data.get("name") == _CONFIRMATION:
         response = _object(data.get("response"))
         payload = response.get("payload")
@@ -169,7 +177,16 @@ def _answer(data: Any) -> Answer | None:
         return Answer(data["decision_type"], data.get("rejection_reason"))
     if isinstance(given := data.get(_PYDANTIC_AI), dict) and given:
         denied = [one for one in given.values() if one is False or _object(one).get("kind") == "tool-denied"]
-        return Answer("reject", _object(denied[0]).get("message")) if denied else Answer("approve")
+        answered, others = ({call["name"] for call in waiting if (call["id"] in given) is so} for so in (True, False))
+        if waiting and (
+            len(denied) not in (0, len(given)) or (others and (denied or answered & others or len(answered) != 1))
+        ):
+            raise ValueError("the waiting calls are not answered alike")
+        return (
+            Answer("reject", _object(denied[0]).get("message"))
+            if denied
+            else Answer("approve", *(answered if others else ()))
+        )
     if isinstance(data.get("approved"), bool):
         return Answer("approve") if data["approved"] else Answer("reject", data.get("reason"))
     return Answer("choose", data["choice"]) if "choice" in data else None

@@ -104,6 +104,16 @@ def test_one_of_several_is_approved_and_a_question_in_words_is_answered_in_words
     assert Answer("choose", "the blue one").parts([]) == [{"text": "the blue one"}]
 
 
+def test_an_answer_of_which_it_is_unknown_for_which_calls_it_is_is_refused() -> None:
+    waiting = [{"name": "ship", "id": "c1"}, {"name": "ship", "id": "c2"}]
+    yes, no = {"data": {"approved": True, "id": "c1"}}, {"data": {"approved": False, "id": "c2"}}
+    assert answer_in([yes, yes], waiting) == answer_in([yes], waiting[:1]) == Answer("approve")
+    assert answer_in([{"data": {"approved": True}}], waiting) == Answer("approve")
+    for parts in ([yes], [yes, no], [{"data": {"approvals": {"c1": True}}}]):
+        with pytest.raises(ValueError, match="not answered alike"):
+            answer_in(parts, waiting)
+
+
 def test_what_asks_for_nothing_is_no_question() -> None:
     credential = {
         "data": {"id": "q1", "name": "adk_request_credential", "args": {}},

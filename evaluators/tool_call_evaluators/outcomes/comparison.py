@@ -580,9 +580,19 @@ def _turn_changes(
 
 
 def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[int, int]]:
-    """The most frequent calls of the turns whose calls are known (the first in a tie), their number of turns, and the
-    number of all those turns."""
-    variants = [calls_in(turn.turn) for turn in turns if turn.turn is not None and not turn.unseen]
+    """The most frequent calls of the turns whose calls are known (the first in a tie), with those that wait, their
+    number of turns, and the number of all those turns."""
+    variants = [
+        [
+            *calls_in(turn.turn),
+            *(
+                ToolCall(f"{call['name']} (waits for approval)", call["arguments"])
+                for call in turn.turn.get("approvals") or ()
+            ),
+        ]
+        for turn in turns
+        if turn.turn is not None and not turn.unseen
+    ]
     if not variants:
         return [], (0, 0)
     keys = [canonical([[call.name, call.arguments] for call in calls]) for calls in variants]

@@ -19,7 +19,7 @@ from ..model import CALLS_UNSEEN, OVER_BUDGET, UNPROVEN, EvalResult, Status
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, GivenTurn, History, Suite
 from ..suite.lint import unused_expectations
-from ..suite.messages import sent_message
+from ..suite.messages import is_kept, sent_message
 from ..suite.model import Quarantine
 from ..texts import counted
 from ..tool_classes import is_shown
@@ -143,6 +143,11 @@ class RunConversation:
         return [turn.turn for turn in (*self.given, *self.turns) if turn.turn is not None]
 
     @property
+    def sent_after(self) -> list[tuple[TurnJson, Sequence[Mapping[str, Any]]]]:
+        """Those that were sent, each with the calls that waited for approval before it."""
+        return list(zip(self.sent, [(), *(turn.get("approvals") or () for turn in self.sent)], strict=False))
+
+    @property
     def no_history(self) -> str | None:
         """Why its history could not be made, so that the turns after it were not sent, or show nothing; None if it
         could, or has none."""
@@ -164,9 +169,14 @@ class RunConversation:
     def history(self) -> History:
         """Its history as a case gives it."""
         given = tuple(
-            GivenTurn(sent_message(turn.turn["user_text"], turn.turn.get("user_parts")))
-            for turn in self.given
-            if turn.turn
+            GivenTurn(
+                sent_message(
+                    turn["user_text"],
+                    turn.get("user_parts"),
+                    asked if is_kept(turn.get("user_parts"), asked) else (),
+                )
+            )
+            for turn, asked in self.sent_after[: len(self.sent) - len(self.executed)]
         )
         return History(turns=given)
 

@@ -16,9 +16,18 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from a2a_tool_capture.canonical import with_whole_numbers
+from a2a_tool_capture.models import ToolCall
 
+from ..matching.arguments import ArgumentMatcher, call_matches
 from ..matching.call_failure import has_failed
-from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, is_placeholder
+from ..matching.placeholders import (
+    MAX_PATTERN_LENGTH,
+    MAX_TEXT_LENGTH,
+    by_meaning,
+    decided_in,
+    equal_values,
+    is_placeholder,
+)
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, History, Suite
 from ..suite.lint import READ_BY, may_read
@@ -145,7 +154,9 @@ def _escaped(text: str) -> str:
 
 EXPECTED_CALLS = EvaluatorSpec("tool_trajectory", {"mode": "in_order"})
 WORKING_TOOLS = EvaluatorSpec("tool_error")
-"""The evaluators of a recorded suite; cases with a failed tool call omit the second."""
+APPROVAL = EvaluatorSpec("approval")
+"""The evaluators of a recorded suite; cases with a failed tool call omit the second, and the third is only in suites in
+which a call waits for approval."""
 
 
 def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite | None = None) -> str:
@@ -154,15 +165,17 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
     Conversations of the same case (or without a case) with the same user messages become one case, which expects their
     most frequent calls. Values that changed between conversations, or look generated, become placeholders.
     Conversations that failed, have unknown tool calls or a message that was not kept are omitted; comments state how
-    many. A state other than completed in which a turn ended is expected, too. A failed tool call is expected
+    many. A state other than completed in which a turn ended is expected, too; instead of it the call that waits for
+    approval, where the question names one alone. A failed tool call is expected
     behaviour: its case omits `tool_error`. If the turns are those of several agents, cases name theirs. The same turns
     always give the same text, which `load_suite` reads.
 
-    Of the suite `known` everything stays but the expected calls of the cases that were recorded; where none of a case's
-    own evaluators reads them, it stays without. Without it, cases are in the order of their ids, then conversations
-    without a case by time.
+    Of the suite `known` everything stays but the expected calls of the cases that were recorded, where they do not
+    match; where none of a case's own evaluators reads them, it stays without. Without it, cases are in the order of
+    their ids, then conversations without a case by time.
     """
-    scripts = {case.id: tuple(turn.user.strip() for turn in case.turns) for case in (known.cases if known else ())}
+    earlier = {case.id: case for case in (known.cases if known else ())}
+    scripts = {name: tuple(turn.user.strip() for turn in case.turns) for name, case in earlier.items()}
     turns = list(turns)
     names_agents = len({turn.get("agent_name") for turn in turns}) > 1
     groups: dict[tuple[str | None, tuple[str, ...], tuple[str | None, ...], History], list[RunConversation]] = {}
@@ -177,10 +190,11 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
             agents = tuple(turn.get("agent_name") for turn in conversation.executed) if names_agents else ()
             groups.setdefault((conversation.case_id, said, agents, conversation.history), []).append(conversation)
     ids: set[str] = set()
-    recorded = [_case(group, ids, key[2]) for key, group in groups.items()]
+    with by_meaning(decided_in(result.get("details", {}) for turn in turns for result in turn["evaluations"])):
+        recorded = [_case(group, ids, key[2], earlier.get(key[0] or "")) for key, group in groups.items()]
     cases = tuple(case for case, _ in recorded)
-    working = not cases or any(case.evaluators is None for case in cases)
-    suite = Suite(name=name, evaluators=(EXPECTED_CALLS, *([WORKING_TOOLS] if working else [])), cases=cases)
+    working = [WORKING_TOOLS] if not cases or not all(case.evaluators for case in cases) else []
+    suite = Suite(name=name, evaluators=(EXPECTED_CALLS, *working, *_asking(cases)), cases=cases)
     if known is not None:
         suite = _renewed(known, {case.id: case for case in cases})
     comments = ["Recorded. The suite expects what the agent did: check that this was correct before relying on it."]
@@ -211,8 +225,10 @@ def recording_problem(conversation: RunConversation) -> str | None:
         return "failed conversations"
     if conversation.given and not conversation.executed:
         return "conversations whose history could not be made"
-    if not all(turn["user_text"].strip() and is_kept(turn.get("user_parts")) for turn in conversation.sent):
-        return "conversations with a message that is empty or was not kept, which a suite cannot send"
+    if not all(
+        turn["user_text"].strip() and is_kept(turn.get("user_parts"), asked) for turn, asked in conversation.sent_after
+    ):
+        return "conversations with a message that a suite cannot send: empty, not kept, or for some waiting calls only"
     for turn in conversation.executed:
         if visibility_in(turn).calls is Calls.UNKNOWN:
             return "conversations with unknown tool calls"
@@ -225,16 +241,16 @@ def _refused(turn: ConversationTurn) -> bool:
 
 
 def _case(
-    group: Sequence[RunConversation], ids: set[str], agents: Sequence[str | None]
+    group: Sequence[RunConversation], ids: set[str], agents: Sequence[str | None], known: Case | None = None
 ) -> tuple[Case, tuple[str, ...]]:
     """One case from its repetitions, and its comments. `ids` holds the used ids, `agents` who had each turn, where
-    cases name agents."""
+    cases name agents. Expected calls of the `known` case stay where the recorded ones match them."""
     agent = agents[0] if agents else None
     repetitions = [conversation.executed for conversation in group]
     turns, comments = [], []
     given = group[0].history
     said = "".join(f"\n{turn.user}" for turn in given.turns)
-    for index, first in enumerate(repetitions[0]):
+    for index, (first, answered) in enumerate(group[0].sent_after[len(given.turns) :]):
         said += f"\n{first['user_text']}"
         of_turn = [turns[index] for turns in repetitions]
         typical = [of_turn[i] for i in typical_turns([[call["name"] for call in one["tool_calls"]] for one in of_turn])]
@@ -242,19 +258,35 @@ def _case(
             comments.append(f"turn {index + 1}: {len(typical)} of {len(group)} repetitions made these calls")
         context = Context(said, datetime.fromisoformat(first["started_at"]))
         own = agents[index] if agents and agents[index] != agent else None
-        expect = Expectation(tool_calls=_expected(typical, context), state=_ends(typical))
-        turns.append(CaseTurn(sent_message(first["user_text"], first.get("user_parts")), expect, own))
+        waiting = [list(map(ToolCall.from_dict, turn.get("approvals") or ())) for turn in typical]
+        asked = {tuple(call.name for call in one) for one in waiting}
+        approval = _expected(waiting, context)[0] if len(asked) == len(waiting[0]) == 1 else None
+        if approval is None and any(asked):
+            comments.append(f"turn {index + 1}: more than one call waits for approval, so only the state is expected")
+        expect = Expectation(
+            tool_calls=_expected(
+                list(map(calls_in, typical)), context, known.turns[index].expect.tool_calls if known else None
+            ),
+            approval=approval,
+            state=None if approval else _ends(typical),
+        )
+        turns.append(CaseTurn(sent_message(first["user_text"], first.get("user_parts"), answered), expect, own))
     failed = {
         call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if has_failed(call)
     }
     if failed:
         comments.append(f"without tool_error, as these tools failed: {', '.join(failed)}")
     case_id = free_id(printable_id(group[0].case_id or (slug(repetitions[0][0]["user_text"]) or "case")), ids)
-    case = Case(
-        id=case_id, agent=agent, given=given, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None
-    )
+    case = Case(id=case_id, agent=agent, given=given, turns=tuple(turns))
+    case = replace(case, evaluators=(EXPECTED_CALLS, *_asking([case]))) if failed else case
     times = (f"recorded {len(group)} times",) if len(group) > 1 else ()
     return case, (*times, *comments)
+
+
+def _asking(cases: Iterable[Case]) -> list[EvaluatorSpec]:
+    """The evaluator of calls that wait for approval, for cases without own evaluators that expect some."""
+    expected = [turn.expect.approval for case in cases if case.evaluators is None for turn in case.turns]
+    return [APPROVAL] if any(expected) else []
 
 
 def _order(conversation: RunConversation) -> tuple[bool, str, str, str]:
@@ -276,9 +308,10 @@ def _renewed(suite: Suite, recorded: dict[str, Case]) -> Suite:
             evaluators = suite.evaluators if case.evaluators is None else case.evaluators
             case = replace(case, evaluators=tuple(spec for spec in evaluators if spec.name != WORKING_TOOLS.name))
         cases.append(case)
-    reads = {spec.name for spec in suite.evaluators}.intersection(READ_BY["tool_calls"])
-    evaluators = suite.evaluators if reads else (*suite.evaluators, EXPECTED_CALLS)
-    return replace(suite, cases=(*cases, *recorded.values()), evaluators=evaluators)
+    names = {spec.name for spec in suite.evaluators}
+    expecting = [] if names.intersection(READ_BY["tool_calls"]) else [EXPECTED_CALLS]
+    asking = [] if APPROVAL.name in names else _asking(recorded.values())
+    return replace(suite, cases=(*cases, *recorded.values()), evaluators=(*suite.evaluators, *expecting, *asking))
 
 
 def typical_turns(shapes: Sequence[Sequence[str]]) -> list[int]:
@@ -288,12 +321,19 @@ def typical_turns(shapes: Sequence[Sequence[str]]) -> list[int]:
     return [index for index, own in enumerate(tools) if own == most]
 
 
-def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ExpectedCall, ...]:
-    calls = []
-    for together in zip(*map(calls_in, turns), strict=True):
-        seen = [ordered(call.arguments_given) for call in together if call.arguments is not None]
-        arguments: Any = expected_value(seen, context) if seen else None
-        calls.append(ExpectedCall(together[0].name, arguments))
+def _expected(
+    repetitions: Sequence[Sequence[ToolCall]], context: Context, known: Iterable[ExpectedCall] | None = None
+) -> tuple[ExpectedCall, ...]:
+    """The expected calls for those of some repetitions: the `known` ones that match all of them, else new ones."""
+    calls, left = [], list(known or ())
+    for together in zip(*repetitions, strict=True):
+        kept = next((one for one in left if all(call_matches(one, call, ArgumentMatcher()) for call in together)), None)
+        if kept is None:
+            seen = [ordered(call.arguments_given) for call in together if call.arguments is not None]
+            kept = ExpectedCall(together[0].name, expected_value(seen, context) if seen else None)
+        else:
+            left.remove(kept)
+        calls.append(kept)
     return tuple(calls)
 
 

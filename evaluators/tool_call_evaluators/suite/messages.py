@@ -51,21 +51,22 @@ class UserMessage(str):
         return _answer(self.content) or [_part(part) for part in self.content["parts"]]
 
 
-def sent_message(words: str, parts: Sequence[Part] | None) -> str:
-    """The message of a turn that was captured with these words, as a suite has it; `parts` as in `kept_parts`."""
-    return UserMessage.of(_written(parts)) if parts else words
+def sent_message(words: str, parts: Sequence[Part] | None, waiting: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The message of a turn that was captured with these words, as a suite has it; `parts` as in `kept_parts`,
+    `waiting` and errors as in `answer_in`."""
+    return UserMessage.of(_written(parts, waiting)) if parts else words
 
 
-def is_kept(parts: Sequence[Part] | None) -> bool:
-    """Whether a suite can send a message with these parts, as in `kept_parts`."""
+def is_kept(parts: Sequence[Part] | None, waiting: Sequence[Mapping[str, Any]] = ()) -> bool:
+    """Whether a suite can send a message with these parts, as in `kept_parts`; `waiting` as in `answer_in`."""
     try:
-        return parts is None or bool(read_message(_written(parts), str))
+        return parts is None or bool(read_message(_written(parts, waiting), str))
     except ValueError:
         return False
 
 
-def _written(parts: Sequence[Part]) -> dict[str, Any]:
-    if answer := answer_in(parts):
+def _written(parts: Sequence[Part], waiting: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if answer := answer_in(parts, waiting):
         return {answer.kind: answer.value if answer.kind == "choose" else answer.value or True}
     return {"parts": list(map(_written_part, parts))}
 

@@ -184,6 +184,13 @@ def test_a_default_that_a_report_leaves_out_is_no_change(before, after, kinds):
     assert [change.kind for turn in case.turns for change in turn.changes] == kinds
 
 
+def test_what_waits_for_approval_is_compared():
+    before, after = ([one("a", approvals=[{"name": "pay", "arguments": {"sum": n}, "id": ""}])] for n in (1, 2))
+    comparison = compare(before, after)
+    assert statuses(comparison) == {"a": "changed"}
+    assert "  turn 1: ≠ pay (waits for approval): sum: 1 → 2" in comparison_text(comparison)
+
+
 def test_unknown_arguments():
     known, unknown = one("a", calls=[call("f", x=1)]), one("a", calls=[call("f")])
     unknown["tool_calls"][0]["arguments"] = None

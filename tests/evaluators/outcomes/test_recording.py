@@ -48,7 +48,10 @@ def test_a_case_of_one_conversation_is_the_one_that_is_recorded():
     [
         ({"state": "TASK_STATE_FAILED"}, "failed conversations"),
         ({"status": "pending"}, "failed conversations"),
-        ({"user": " "}, "conversations with a message that is empty or was not kept, which a suite cannot send"),
+        (
+            {"user": " "},
+            "conversations with a message that a suite cannot send: empty, not kept, or for some waiting calls",
+        ),
         ({"findings": [finding("no_capture")]}, "conversations with unknown tool calls"),
     ],
 )
@@ -126,7 +129,7 @@ def test_what_went_wrong_or_was_not_said_is_left_out():
     suite, text = recorded(turns)
     assert [case.id for case in suite.cases] == ["fine"]
     assert re.findall("# Left out, (.*)", text) == [
-        "conversations with a message that is empty or was not kept, which a suite cannot send: 1.",
+        "conversations with a message that a suite cannot send: empty, not kept, or for some waiting calls only: 1.",
         "conversations with unknown tool calls: 1.",
         "failed conversations: 2.",
     ]
@@ -151,6 +154,70 @@ def test_another_end_than_completed_is_expected(states, expected):
     suite, _ = recorded(turns)
     (case,) = suite_dict(suite)["cases"]
     assert case["turns"][0]["expect"].get("state") == expected
+
+
+def waits(tool: str, **arguments):
+    return {"name": tool, "arguments": arguments, "id": tool}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expect", "evaluators"),
+    [
+        ([[waits("pay", sum=5)]], {"approval": {"tool": "pay", "arguments": {"sum": 5}}}, ["approval"]),
+        (
+            [[waits("pay", sum=5)], [waits("pay", sum=6)]],
+            {"approval": {"tool": "pay", "arguments": {"sum": {"$type": "number"}}}},
+            ["approval"],
+        ),
+        ([[{"name": "pay", "arguments": None, "id": ""}]], {"approval": {"tool": "pay"}}, ["approval"]),
+        ([[waits("pay"), waits("ship")]], {"state": "input-required"}, []),
+        ([[waits("pay")], [waits("ship")]], {"state": "input-required"}, []),
+        ([None], {"state": "input-required"}, []),
+    ],
+)
+def test_the_call_that_waits_is_expected_where_it_is_one(waiting, expect, evaluators):
+    turns = [
+        turn(str(number), "Pay", start=number, state="TASK_STATE_INPUT_REQUIRED", approvals=calls)
+        for number, calls in enumerate(waiting)
+    ]
+    suite, text = recorded(turns)
+    assert suite_dict(suite)["cases"][0]["turns"][0]["expect"] == {"tool_calls": [], **expect}
+    assert [spec.name for spec in suite.evaluators] == ["tool_trajectory", "tool_error", *evaluators]
+    assert ("# turn 1: more than one call waits" in text) is not (bool(evaluators) or waiting == [None])
+    failing = [{**one, "tool_calls": [call("look", error="no")]} for one in turns]
+    assert [spec.name for spec in recorded(failing)[0].cases[0].evaluators] == ["tool_trajectory", *evaluators]
+    known = parse_suite("{suite: s, cases: [{id: a, turns: [{user: Hi}]}]}")
+    assert [spec.name for spec in recorded(turns, known=known)[0].evaluators] == ["tool_trajectory", *evaluators]
+
+
+def test_an_expected_call_of_the_known_suite_that_matches_stays():
+    made = [call("book", day="2026-05-03", seat=1), call("pay", sum=5)]
+    known = parse_suite(
+        "{suite: s, evaluators: [tool_trajectory], cases: [{id: a, turns: [{user: Go., expect: {tool_calls: ["
+        "{name: pay, arguments: {sum: 4}}, {name: book, arguments: {day: {$date: 2026-05-03}, seat: {$any: true}}},"
+        "{name: book, arguments: {day: {$same: tomorrow}}}]}}]}]}"
+    )
+    (of_case,) = recorded([turn("1", "Go.", made, case="a")], known=known)[0].cases
+    wanted = known.cases[0].turns[0].expect.tool_calls
+    assert of_case.turns[0].expect.tool_calls == (wanted[1], ExpectedCall("pay", {"sum": 5}))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"pay": True, "ship": True}, {"approve": True}),
+        ({"ship": True}, {"approve": "ship"}),
+        ({"pay": {"kind": "tool-denied"}, "ship": True}, None),
+        ({"pay": False}, None),
+    ],
+)
+def test_an_answer_for_one_of_several_calls_is_recorded_for_its_tool_or_not_at_all(given, said):
+    turns = [
+        turn("1", "Go.", conversation="c", approvals=[waits("pay"), waits("ship")]),
+        turn("2", "approve", conversation="c", start=1, user_parts=[{"data": {"approvals": given}}]),
+    ]
+    suite, _ = recorded(turns)
+    assert [case.turns[1].user.content for case in suite.cases] == ([said] if said else [])
 
 
 def test_a_tool_that_failed_is_no_failure_of_the_recording():

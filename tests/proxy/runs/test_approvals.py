@@ -71,6 +71,7 @@ async def test_a_call_waits_until_it_is_approved(
         assert "waits for approval" in html_report(result.report)
         if manner == "asks":
             recorded = await record_run(live, "it")
+            assert "approval: {tool: refund, arguments: " in recorded.text
             assert ("user: {approve: true}" in recorded.text) == (text == APPROVED)
             again = await run_suite(
                 parse_suite(recorded.text), AgentOptions(agent.url), str(tmp_path / "again.db"), "again"

@@ -11,6 +11,7 @@ import yaml
 from a2a_eval_proxy.features.init.first_suite import CI, FirstSuite, files, first_suite
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_tool_capture.errors import AgentError
+from agents.approval_agent import approval_agent
 from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import scenario_agent
 from tool_call_evaluators.suite import parse_suite
@@ -35,6 +36,13 @@ async def test_an_agent_that_shows_no_calls_has_a_suite_that_passes_and_a_case_t
     assert passing.verdict.passed, passing.verdict.reasons
     completed = parse_suite(suite.text.replace("# expect", "expect", 1))
     assert [call.name for call in completed.cases[0].turns[0].expect.tool_calls or ()] == ["NAME"]
+
+
+async def test_the_call_that_waits_is_told_and_expected() -> None:
+    with approval_agent("asks") as agent:
+        suite = await first_suite(AgentOptions(agent.url), "Refund this.")
+    assert suite.summary.endswith('; refund(order="A-1") waits for approval')
+    assert "expect: {tool_calls: [], approval: {tool: refund, arguments: {order: A-1}}}" in suite.text
 
 
 async def test_an_agent_that_fails_has_no_suite() -> None:

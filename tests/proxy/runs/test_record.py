@@ -91,8 +91,8 @@ def test_what_a_suite_says_beside_calls_is_kept(tmp_path: Path) -> None:
         (["--store", "{store}", "--run", "nope"], "the store has bad"),
         (
             ["--store", "{store}"],
-            "no conversation of 2 turns can be recorded. Left out, conversations with a message that is empty or "
-            "was not kept, which a suite cannot send: 1. Left out, failed conversations: 1.",
+            "no conversation of 2 turns can be recorded. Left out, conversations with a message that a suite cannot "
+            "send: empty, not kept, or for some waiting calls only: 1. Left out, failed conversations: 1.",
         ),
     ],
 )

@@ -101,8 +101,11 @@ async def first_suite(agent: AgentOptions, message: str | None = None, tracing: 
     recorded = record_suite(turns, asked.name)
     calls = [call_text(call) for turn in turns for call in turn["tool_calls"]]
     summary = f"sent {text!r}: {counted(len(calls), 'tool call')}" + (f": {', '.join(calls)}" if calls else "")
+    asked_for = (f"; {call_text(call)} waits for approval" for turn in turns for call in turn.get("approvals") or ())
     unseen = next((seen.message for seen in map(visibility_in, turns) if seen.unknown), "")
-    return FirstSuite(_suite_text(recorded, agent.url, asked, unseen=bool(unseen)), summary, unseen)
+    return FirstSuite(
+        _suite_text(recorded, agent.url, asked, unseen=bool(unseen)), summary + "".join(asked_for), unseen
+    )
 
 
 def files(suite: FirstSuite, url: str, otlp: str | None = None, below: str = "") -> dict[str, str]:
