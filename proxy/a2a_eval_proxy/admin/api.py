@@ -21,9 +21,11 @@ from .agent_status import failing_first
 from .api_route import NoQuery, api_route, place_of
 from .cases_api import CasesApi
 from .control import Control
+from .events_api import EventsApi
 from .guard import METRICS_PATH, AdminGuard, AdminTokens, Pages, wants_page
+from .runs_api import RunsApi
 from .turn_changes_api import TurnChangesApi
-from .turns_api import EventsApi, RunsApi, TurnsApi
+from .turns_api import TurnsApi
 from .wire_api import WireApi
 
 

@@ -1,33 +1,25 @@
-"""The routes of turns, of those that are open now, of conversations, and the flush that waits for turns; of runs; and
-of live events, which tell what happens to turns.
+"""The routes of turns, of those that are open now, of conversations, and the flush that waits for turns.
 
 The parameters that select turns serve the pages as well.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
-from functools import partial
-from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..runs.run_result import LongRunError, run_details, run_json, run_page, with_verdict
-from ..runs.stored_turns import newest_runs
 from ..scoring.evidence import turn_trees
-from ..store import Page, RunSummary, Store, TurnQuery
+from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
 from ..store.turn_filter import TurnFilter, Verdict
-from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter, EventType, shortened
+from ..telemetry.event_bus import shortened
 from .api_route import NoQuery, api_route, json_response
-from .cases_api import OfAgent
 from .control import Api, Control
 
 _Name = Annotated[str, Field(max_length=1000)]
@@ -175,111 +167,3 @@ class TurnsApi(Api):
             and given.agent in (None, turn.get("agent_name"))
         ]
         return json_response({"items": items, "next_cursor": None})
-
-
-class EventsQuery(OfTurns):
-    """Which events, of which turns."""
-
-    types: Annotated[frozenset[EventType], BeforeValidator(lambda text: text.split(","))] = TYPES
-    turn: str | None = None
-    view: Literal["short", "count"] = "short"
-    """Events, of which large ones are cut, or only their number."""
-    last_event_id: str | None = None
-    """As the header Last-Event-ID: events after the one with this id."""
-
-
-_PING_S = 15.0
-_PAUSE_S, _LONG_PAUSE_S, _MANY = 0.05, 0.12, 20
-"""Seconds between two writes to a listener, at least; the second after a write of many events."""
-
-_RETRY_MS = 2_000
-
-
-class EventsApi(Api):
-    def routes(self) -> list[Route]:
-        return [api_route("GET", "/api/events", self.events, EventsQuery)]
-
-    async def events(self, request: Request, given: EventsQuery) -> Response:
-        selection = EventFilter(given.types, given.run, given.case, given.turn, given.agent)
-        after = request.headers.get("last-event-id") or given.last_event_id or None
-        stream = _stream(self._control.bus, selection, after, given.view)
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would collect events
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
-
-
-async def _stream(bus: EventBus, selection: EventFilter, after: str | None, view: str) -> AsyncIterator[bytes]:
-    with bus.listen(selection, after) as listener:
-        known = "" if after else f"id: {listener.last_id}\n"  # for a client that loses its connection before an event
-        yield f": listening\n\nretry: {_RETRY_MS}\n{known}\n".encode()
-        while True:
-            try:
-                async with asyncio.timeout(_PING_S):
-                    news = await listener.news()
-            except TimeoutError:
-                yield f": ping\nid: {listener.last_id}\n\n".encode()
-                continue
-            if news.lost:
-                yield f'event: reset\ndata: {{"reason":"{news.lost}"}}\nid: {listener.last_id}\n\n'.encode()
-            if news.events and view == "count":
-                count, last = len(news.events), listener.last_id
-                yield f'event: changes\ndata: {{"count":{count}}}\nid: {last}\n\n'.encode()
-            elif news.events:
-                yield b"".join(_message(bus, event) for event in news.events)
-            if news.ended:
-                return
-            await asyncio.sleep(_PAUSE_S if len(news.events) < _MANY else _LONG_PAUSE_S)
-
-
-def _message(bus: EventBus, event: Event) -> bytes:
-    return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), event.data, bus.id_of(event.number).encode())
-
-
-Judge = Callable[..., Coroutine[Any, Any, Any]]
-
-_DOWNLOAD = {
-    "Content-Security-Policy": "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
-    "style-src 'unsafe-inline'",  # the report's own policy allows its script and style by their hashes
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-}
-
-
-class RunsApi(Api):
-    """Handles `/api/runs`. Runs are judged one at a time."""
-
-    def routes(self) -> list[Route]:
-        return [
-            api_route("GET", "/api/runs", self.runs, OfAgent),
-            api_route("GET", "/api/runs/{name}/report", self.report),
-            api_route("GET", "/api/runs/{name:path}", self.run),
-        ]
-
-    async def runs(self, _: Request, given: OfAgent) -> Response:
-        store, work = self._control.store, self._control.work
-        runs = reversed(await newest_runs(store, given.agent))
-        judged = [await work.run(("verdict", run), partial(with_verdict, store, run)) or run for run in runs]
-        return JSONResponse({"items": list(map(run_json, judged)), "next_cursor": None})
-
-    async def run(self, _: Request, name: str, given: NoQuery) -> Response:
-        return JSONResponse(await self._judged("details", name, run_details))
-
-    async def report(self, _: Request, name: str, given: NoQuery) -> Response:
-        page = await self._judged("report", name, partial(run_page, trace_url=self._control.trace_url))
-        file = f"attachment; filename=\"report.html\"; filename*=UTF-8''report-{quote(name[:100], safe='')}.html"
-        return HTMLResponse(page, headers=_DOWNLOAD | {"Content-Disposition": file})
-
-    async def _run(self, name: str) -> RunSummary:
-        """Raises HTTPException (404)."""
-        runs = await self._control.store.runs(name)
-        if not runs:
-            quoted = ", and a slash in a name is written %2F" if "/" in name else ""
-            raise HTTPException(404, f"no run {name!r}; GET /api/runs lists them{quoted}")
-        return runs[0]
-
-    async def _judged(self, kind: str, name: str, judge: Judge) -> Any:
-        """What `judge` returns for a run. Raises HTTPException (404, 422)."""
-        control, run = self._control, await self._run(name)
-        try:
-            return await control.work.run((kind, run), lambda: judge(control.store, run))
-        except LongRunError as error:
-            raise HTTPException(422, str(error)) from None

@@ -40,8 +40,10 @@ from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange
 from ..relay.webhooks import RefusedWebhookError, RequestedWebhooks, WebhookRequest
 from .agent import GrpcAgent
 from .answer_messages import AnswerMessages
+from .error_details import shown_error
+from .extended_card import with_own_addresses
 from .messages import METHODS, A2AMethod, as_json, decoded
-from .rewriting import refusal_of, shown_error, webhooks_in, with_own_addresses, with_own_urls
+from .webhooks import refusal_of, webhooks_in, with_own_urls
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry

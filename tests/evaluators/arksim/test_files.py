@@ -25,7 +25,7 @@ from tool_call_evaluators.importers.arksim import (
     check_numeric_thresholds,
     check_qualitative_failure_labels,
 )
-from tool_call_evaluators.importers.arksim.importer import CONFIG_KEYS
+from tool_call_evaluators.importers.arksim.config import CONFIG_KEYS
 from tool_call_evaluators.importers.arksim.results import ArksimFiles, ArksimResults
 from tool_call_evaluators.importers.arksim.simulation import (
     Scenarios,

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from a2a_eval_proxy.otlp.trace_service import logs_from_proto, spans_from_proto
+from a2a_eval_proxy.otlp.spans import logs_from_proto, spans_from_proto
 from a2a_tool_capture.spans.model import LogEvent, Span
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

@@ -8,8 +8,8 @@ from typing import Any
 import grpc.aio
 import pytest
 import pytest_asyncio
+from a2a_eval_proxy.grpc_relay.error_details import shown_error
 from a2a_eval_proxy.grpc_relay.messages import METHODS
-from a2a_eval_proxy.grpc_relay.rewriting import shown_error
 from a2a_eval_proxy.net.grpc_wire import encoded_value
 from a2a_eval_proxy.protocol.operations import CARRIES_TASKS
 from agents.scenarios import METADATA_KEY, URI

@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 from a2a.types import a2a_pb2
 from a2a_eval_proxy.grpc_relay.messages import METHODS
-from a2a_eval_proxy.grpc_relay.rewriting import replace_texts
+from a2a_eval_proxy.grpc_relay.webhooks import replace_texts
 from google.protobuf.json_format import MessageToDict, ParseDict
 from proxy.push.conftest import relaying
 

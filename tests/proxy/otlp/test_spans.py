@@ -8,7 +8,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from a2a_eval_proxy.otlp.trace_service import Tracing, logs_from_proto, spans_from_proto, value_from_proto
+from a2a_eval_proxy.otlp.spans import logs_from_proto, spans_from_proto, value_from_proto
+from a2a_eval_proxy.otlp.trace_service import Tracing
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture.json_limits import ATTRIBUTE

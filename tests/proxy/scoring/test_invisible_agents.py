@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.capture.visibility import NOT_ASKED, CallVisibility
 from a2a_eval_proxy.cli.turn_lines import turn_line
-from a2a_eval_proxy.otlp.trace_service import spans_from_proto
+from a2a_eval_proxy.otlp.spans import spans_from_proto
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.testing import assert_tool_calls
