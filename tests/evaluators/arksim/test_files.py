@@ -26,7 +26,8 @@ from tool_call_evaluators.importers.arksim import (
     check_qualitative_failure_labels,
 )
 from tool_call_evaluators.importers.arksim.config import CONFIG_KEYS
-from tool_call_evaluators.importers.arksim.results import ArksimFiles, ArksimResults
+from tool_call_evaluators.importers.arksim.results import ArksimResults
+from tool_call_evaluators.importers.arksim.run_files import ArksimFiles
 from tool_call_evaluators.importers.arksim.simulation import (
     Scenarios,
     SimulatedConversation,

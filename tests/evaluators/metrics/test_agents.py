@@ -8,7 +8,8 @@ import pytest
 from a2a_tool_capture import ToolCall
 from tool_call_evaluators import EvalCase, OptionError, Status, parse_suite
 from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence, calls_of_all
-from tool_call_evaluators.metrics.delegation import AgentsAsked, DelegatedValues, Delegation
+from tool_call_evaluators.metrics.agents_asked import AgentsAsked
+from tool_call_evaluators.metrics.delegation import DelegatedValues, Delegation
 from tool_call_evaluators.visibility import visibility_of
 
 SURE = AskedBy(EdgeEvidence.TRACE_CONTEXT, certain=True, reason="")

@@ -30,7 +30,7 @@ from ...suite.model import ReadContext, code_path, run_plugin
 from ...suite.writing import printable_id
 from ...suite.yaml_document import Node, read_source
 from ...suite_fields import FieldError, boolean, number, text, texts, whole_number
-from .results import ArksimFiles
+from .run_files import ArksimFiles
 from .simulation import Scenarios
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from ...plugins import ForeignCode
 from ...suite.yaml_document import Document, SuiteError
 from .config import CONFIG_KEYS, read_run
 from .metric_evaluator import register_metric
-from .results import ArksimFiles
+from .run_files import ArksimFiles
 
 _METRICS = ("arksim", "arksim.evaluator", "arksim.evaluator.base_metric", "arksim.evaluator.thresholds")
 _LLMS = ("arksim.llms", "arksim.llms.chat", "arksim.llms.chat.base", "arksim.llms.chat.base.base_llm")
