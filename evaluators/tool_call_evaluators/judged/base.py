@@ -313,8 +313,8 @@ def _given_judge(
 def check_judges(
     evaluators: Iterable[EvaluatorBase], judge: JudgeSettings, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Raise JudgeNotConfiguredError, which names those of the evaluators, which cannot score without a judge, for which
-    it has, with the settings of `with_judge`, no model or key."""
+    """Raise JudgeNotConfiguredError if the judge of one of these evaluators, with the settings of `with_judge`, has no
+    model or no key. The error names them. They are evaluators that cannot score without a judge."""
     missing_for: dict[str, list[str]] = {}
     for evaluator in evaluators:
         own = getattr(evaluator, "judge", None)
