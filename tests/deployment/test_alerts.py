@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from a2a_eval_proxy.features.pages.screen import MEANINGS
+from a2a_eval_proxy.features.pages.rendering import MEANINGS
 from a2a_eval_proxy.store import StoreHealth
 from a2a_eval_proxy.store.postgres.work import Backlog
 from a2a_eval_proxy.telemetry.counters import CONTAINER, COUNTED, OPEN, STORE, Metrics, Source

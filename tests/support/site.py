@@ -17,7 +17,7 @@ import click
 from a2a_eval_proxy.cli.command import Command
 from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.features.check.rules import CARD_RULES, TRAFFIC_RULES
-from a2a_eval_proxy.features.pages.screen import MEANINGS
+from a2a_eval_proxy.features.pages.rendering import MEANINGS
 from a2a_eval_proxy.settings.options import OptionGroup, options_of
 
 from . import evaluator_lists

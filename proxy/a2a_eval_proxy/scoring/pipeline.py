@@ -28,16 +28,8 @@ from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from ..turn import Turn
 from .case_book import CaseBook
-from .evidence import (
-    AwaitedEvidence,
-    Evidence,
-    EvidenceSource,
-    awaited_tree,
-    completed,
-    conversation_of,
-    earlier_turns,
-    scored_conversations,
-)
+from .conversations import conversation_of, scored_conversations
+from .evidence import AwaitedEvidence, Evidence, EvidenceSource, awaited_tree, completed, earlier_turns
 from .scorer import Results, Scorer, ScoringExecutor, ThreadExecutor, TurnJson, at_once
 
 logger = logging.getLogger(__name__)

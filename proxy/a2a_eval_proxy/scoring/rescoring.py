@@ -16,7 +16,8 @@ from ..store.encoding import nothing
 from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
 from .case_book import CaseBook
-from .evidence import AwaitedEvidence, completed, conversation_of, earlier_turns, scored_conversations, trees_read_by
+from .conversations import conversation_of, scored_conversations
+from .evidence import AwaitedEvidence, completed, earlier_turns, trees_read_by
 from .scorer import Results, Scorer, ScoringExecutor, TurnJson, in_its_case
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from tool_call_evaluators.report.html import comparison_body
 
 from ...runs.run_result import LongRunError
 from ...runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs
-from ..pages.screen import Screen, Values, View, sentence
+from ..pages.rendering import sentence
+from ..pages.screen import Screen, Values, View
 from .stored import compared
 
 MAX_CHOICES = 100

@@ -27,7 +27,8 @@ from ...admin.control import scoring_for
 from ...runs.run_result import MAX_TURNS, run_report, with_verdict
 from ...runs.stored_turns import newest_runs, verdict_text
 from ...store import RunSummary
-from .screen import Screen, Values, View, name_in, named
+from .rendering import name_in, named
+from .screen import Screen, Values, View
 
 Link: TypeAlias = Callable[..., str]
 """Makes the URL of a page from the segments of its path and its query; see `rendering.Links`."""

@@ -26,7 +26,8 @@ from ...admin.long_computations import seen
 from ...feature import features
 from ...store import StoreError
 from . import run_pages, turn_list, turn_page
-from .screen import Links, RecentFigures, Screen, ScreenFunction, View, environment
+from .rendering import Links, environment
+from .screen import RecentFigures, Screen, ScreenFunction, View
 
 CODE_LASTS_S = 900.0
 IDLE_S = 7 * 86_400.0

@@ -17,7 +17,8 @@ from ...admin.turns_api import TurnFilters, turn_query
 from ...store import TurnQuery
 from ...store.base import TurnJson
 from ...store.encoding import json_text
-from .screen import MEANINGS, Screen, Values, View, name_in, turn_row
+from .rendering import MEANINGS, name_in, turn_row
+from .screen import Screen, Values, View
 
 _NEWEST_TURNS = 20
 _NAMED = 6  # agents that fail now, by name

@@ -44,7 +44,8 @@ from ...scoring.turn_in_case import turn_in_case
 from ...store import TurnQuery
 from ...store.base import TurnJson
 from .call_rows import call_rows
-from .screen import MEANINGS, Screen, Values, View, name_in, named, turn_row
+from .rendering import MEANINGS, name_in, named, turn_row
+from .screen import Screen, Values, View
 from .turn_list import filtered, given_filters
 
 _MOST_EVENTS = 500

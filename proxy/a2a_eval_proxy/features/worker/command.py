@@ -29,7 +29,8 @@ from ...net.tls import TlsFiles, server_tls
 from ...privacy.policy import together
 from ...scoring.agent_scoring import Scoring, Scorings, judge_budget
 from ...scoring.case_book import CaseBook
-from ...scoring.evidence import awaited_tree, trees_read_by, turns_of_conversation
+from ...scoring.conversations import turns_of_conversation
+from ...scoring.evidence import awaited_tree, trees_read_by
 from ...scoring.scorer import MAX_EARLIER, Results, TurnJson
 from ...settings.parts import AdminPortOptions, ScoringOptions
 from ...settings.store_url import masked_url
