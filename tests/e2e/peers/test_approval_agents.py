@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 from a2a_eval_proxy import AgentOptions, run_suite
 from e2e.authors.served import PROGRAM
-from e2e.frameworks import pages
 from support.processes import ChildProcess
-from support.provision import resolved_python
 from tool_call_evaluators.suite import parse_suite
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.installs, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -34,16 +31,6 @@ cases:
 )
 
 GetPython = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def python_of(tmp_path_factory: pytest.TempPathFactory) -> GetPython:
-    @cache
-    def get(name: str) -> Path:
-        folder = tmp_path_factory.mktemp(name) / "environment"
-        return resolved_python(folder, pages.install_arguments(pages.read(name)))
-
-    return get
 
 
 @pytest.mark.parametrize(

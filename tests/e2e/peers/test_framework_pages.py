@@ -25,7 +25,6 @@ from e2e.frameworks.serving import until_served
 from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.processes import ChildProcess
-from support.provision import resolved_python
 from support.proxy import Proxy, Turn
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.installs, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -36,16 +35,6 @@ RESULTS = {"look_up": lambda order, city: {"order": order, "status": "shipped"},
 
 GetPython = Callable[[str], Path]
 GetTurns = Callable[..., list[Turn]]
-
-
-@pytest.fixture(scope="module")
-def python_of(tmp_path_factory: pytest.TempPathFactory) -> GetPython:
-    @cache
-    def get(name: str) -> Path:
-        folder = tmp_path_factory.mktemp(name) / "environment"
-        return resolved_python(folder, pages.install_arguments(pages.read(name)))
-
-    return get
 
 
 @pytest.fixture(scope="module")
